@@ -1,0 +1,1 @@
+"""What both ends of a wire must agree on. Imports no service."""

@@ -1,0 +1,155 @@
+"""The draft stream: session updates one way, blocks the other."""
+
+from __future__ import annotations
+
+from common.codec.shared import MODES, mode_from_proto, sampling_from_proto, sampling_to_proto
+from common.errors import InvalidRequest
+from common.types import (
+    Block,
+    Close,
+    Commit,
+    Open,
+    Proposed,
+    Refused,
+    SessionAnswer,
+    SessionUpdate,
+    SparseDistribution,
+)
+from protos.tandem.v1 import draft_pb2, types_pb2
+
+
+def block_to_proto(block: Block) -> types_pb2.Block:
+    return types_pb2.Block(
+        block_id=block.block_id,
+        base_length=block.base_length,
+        token_ids=block.token_ids,
+        parents=block.parents,
+        probabilities=block.probabilities,
+        distributions=[
+            types_pb2.SparseDistribution(token_ids=d.token_ids, probabilities=d.probabilities)
+            for d in block.distributions
+        ],
+        confidences=block.confidences,
+        source=block.source,
+        model_version=block.model_version,
+        drafting_seconds=block.drafting_seconds,
+    )
+
+
+def block_from_proto(wire: types_pb2.Block) -> Block:
+    return Block(
+        block_id=wire.block_id,
+        base_length=wire.base_length,
+        token_ids=tuple(wire.token_ids),
+        parents=tuple(wire.parents),
+        probabilities=tuple(wire.probabilities),
+        distributions=tuple(
+            SparseDistribution(tuple(d.token_ids), tuple(d.probabilities)) for d in wire.distributions
+        ),
+        confidences=tuple(wire.confidences),
+        source=wire.source,
+        model_version=wire.model_version,
+        drafting_seconds=wire.drafting_seconds,
+    )
+
+
+def update_to_proto(update: SessionUpdate) -> draft_pb2.SessionUpdate:
+    match update:
+        case Open():
+            return draft_pb2.SessionUpdate(session_id=update.session_id, open=_open_to_proto(update))
+        case Commit():
+            return draft_pb2.SessionUpdate(
+                session_id=update.session_id,
+                commit=draft_pb2.Commit(
+                    base_length=update.base_length,
+                    block_id=update.block_id,
+                    accepted=update.accepted,
+                    token_ids=update.token_ids,
+                    block_size=update.block_size,
+                ),
+            )
+        case Close():
+            return draft_pb2.SessionUpdate(session_id=update.session_id, close=draft_pb2.Close())
+
+
+def _open_to_proto(update: Open) -> draft_pb2.Open:
+    return draft_pb2.Open(
+        fingerprint=update.fingerprint,
+        vocabulary_size=update.vocabulary_size,
+        token_ids=update.token_ids,
+        prompt_length=update.prompt_length,
+        sampling=sampling_to_proto(update.sampling),
+        mode=MODES[update.mode],
+        noise_seed=update.noise_seed,
+        block_size=update.block_size,
+        max_block_size=update.max_block_size,
+        tree_width=update.tree_width,
+        hidden_states=update.hidden_states,
+        publish=update.publish,
+    )
+
+
+def update_from_proto(wire: draft_pb2.SessionUpdate) -> SessionUpdate:
+    """Raises InvalidRequest for an update that is none of open, commit, close."""
+    if not wire.session_id:
+        raise InvalidRequest("session_id is missing", field="session_id")
+    match wire.WhichOneof("update"):
+        case "open":
+            return _open_from_proto(wire.session_id, wire.open)
+        case "commit":
+            commit = wire.commit
+            return Commit(
+                session_id=wire.session_id,
+                base_length=commit.base_length,
+                block_id=commit.block_id,
+                accepted=commit.accepted,
+                token_ids=tuple(commit.token_ids),
+                block_size=commit.block_size,
+            )
+        case "close":
+            return Close(wire.session_id)
+        case _:
+            raise InvalidRequest("update is none of open, commit, close", field="update")
+
+
+def _open_from_proto(session_id: str, wire: draft_pb2.Open) -> Open:
+    mode = mode_from_proto(wire.mode)
+    if mode is None:
+        raise InvalidRequest("mode is missing", field="mode")
+    return Open(
+        session_id=session_id,
+        fingerprint=wire.fingerprint,
+        vocabulary_size=wire.vocabulary_size,
+        token_ids=list(wire.token_ids),
+        prompt_length=wire.prompt_length,
+        sampling=sampling_from_proto(wire.sampling),
+        mode=mode,
+        noise_seed=wire.noise_seed,
+        block_size=wire.block_size,
+        max_block_size=wire.max_block_size or wire.block_size,
+        tree_width=wire.tree_width or 1,
+        hidden_states=wire.hidden_states,
+        publish=wire.publish,
+    )
+
+
+def answer_to_proto(answer: SessionAnswer) -> draft_pb2.SessionAnswer:
+    match answer:
+        case Proposed():
+            return draft_pb2.SessionAnswer(session_id=answer.session_id, block=block_to_proto(answer.block))
+        case Refused():
+            return draft_pb2.SessionAnswer(
+                session_id=answer.session_id,
+                refused=draft_pb2.SessionRefused(code=answer.code, message=answer.message),
+            )
+
+
+def answer_from_proto(wire: draft_pb2.SessionAnswer) -> SessionAnswer:
+    """Raises InvalidRequest for an answer that is neither a block nor a refusal."""
+    match wire.WhichOneof("answer"):
+        case "block":
+            return Proposed(wire.session_id, block_from_proto(wire.block))
+        case "refused":
+            return Refused(wire.session_id, wire.refused.code, wire.refused.message)
+        case _:
+            raise InvalidRequest("answer is neither block nor refused", field="answer")

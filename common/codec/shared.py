@@ -1,0 +1,78 @@
+"""What several services speak: modes, sampling parameters, endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from common.errors import InvalidRequest
+from common.types import DraftEndpoint, FactCheck, Mode, SamplingParams
+from protos.tandem.v1 import types_pb2
+
+MODES = {
+    Mode.REJECTION: types_pb2.VERIFICATION_MODE_REJECTION,
+    Mode.KEYED: types_pb2.VERIFICATION_MODE_KEYED,
+}
+FACT_CHECKS = {
+    FactCheck.OFF: types_pb2.FACT_CHECK_MODE_OFF,
+    FactCheck.ANNOTATE: types_pb2.FACT_CHECK_MODE_ANNOTATE,
+    FactCheck.VETO: types_pb2.FACT_CHECK_MODE_VETO,
+}
+MODES_BACK: dict[int, Mode] = {wire: value for value, wire in MODES.items()}
+FACT_CHECKS_BACK: dict[int, FactCheck] = {wire: value for value, wire in FACT_CHECKS.items()}
+
+
+def mode_from_proto(wire: int) -> Mode | None:
+    """None when unset.
+
+    Raises:
+        InvalidRequest: for a mode this build does not know.
+    """
+    if wire == types_pb2.VERIFICATION_MODE_UNSPECIFIED:
+        return None
+    if wire not in MODES_BACK:
+        raise InvalidRequest(f"unknown verification mode {wire}", field="speculation.mode")
+    return MODES_BACK[wire]
+
+
+def fact_check_from_proto(wire: int) -> FactCheck:
+    if wire == types_pb2.FACT_CHECK_MODE_UNSPECIFIED:
+        return FactCheck.OFF
+    if wire not in FACT_CHECKS_BACK:
+        raise InvalidRequest(f"unknown fact-check mode {wire}", field="speculation.fact_check")
+    return FACT_CHECKS_BACK[wire]
+
+
+def sampling_to_proto(params: SamplingParams) -> types_pb2.SamplingParams:
+    return types_pb2.SamplingParams(
+        temperature=params.temperature,
+        top_k=params.top_k,
+        top_p=params.top_p,
+        min_p=params.min_p,
+        repetition_penalty=params.repetition_penalty,
+        frequency_penalty=params.frequency_penalty,
+        presence_penalty=params.presence_penalty,
+        logit_bias=dict(params.logit_bias),
+        seed=params.seed,
+    )
+
+
+def sampling_from_proto(wire: types_pb2.SamplingParams) -> SamplingParams:
+    return SamplingParams(
+        temperature=wire.temperature if wire.HasField("temperature") else 1.0,
+        top_k=wire.top_k,
+        top_p=wire.top_p or 1.0,
+        min_p=wire.min_p,
+        repetition_penalty=wire.repetition_penalty or 1.0,
+        frequency_penalty=wire.frequency_penalty,
+        presence_penalty=wire.presence_penalty,
+        logit_bias=dict(wire.logit_bias),
+        seed=wire.seed if wire.HasField("seed") else None,
+    )
+
+
+def endpoints_to_proto(endpoints: Iterable[DraftEndpoint]) -> list[types_pb2.DraftEndpoint]:
+    return [types_pb2.DraftEndpoint(name=e.name, address=e.address) for e in endpoints]
+
+
+def endpoints_from_proto(wire: Iterable[types_pb2.DraftEndpoint]) -> tuple[DraftEndpoint, ...]:
+    return tuple(DraftEndpoint(e.name, e.address) for e in wire)

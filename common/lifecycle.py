@@ -1,0 +1,33 @@
+"""The life of a service process: metrics up, run until told to stop, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+import prometheus_client
+
+from common import logging
+
+
+def serve_metrics(port: int) -> None:
+    """Expose the default registry on ``port``; 0 turns it off."""
+    if port:
+        prometheus_client.start_http_server(port)
+
+
+def stop_event() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set."""
+    event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, event.set)
+    return event
+
+
+def run(service: str, main: Coroutine[Any, Any, None], log_level: str) -> None:
+    """Run a service's ``main`` to its end, with logging set up."""
+    logging.configure(service, log_level)
+    asyncio.run(main)

@@ -1,0 +1,312 @@
+"""The dataclasses that engines speak; ``codec`` turns them into protobuf messages and back."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from common.errors import InvalidRequest
+
+SEED_BITS = 64
+
+
+class Mode(enum.Enum):
+    """How a drafted token is judged in lossless verification."""
+
+    REJECTION = "rejection"
+    KEYED = "keyed"
+
+
+class FactCheck(enum.Enum):
+    OFF = "off"
+    ANNOTATE = "annotate"
+    VETO = "veto"
+
+
+class Origin(enum.Enum):
+    """Who wrote a delivered token."""
+
+    TARGET = "target"
+    DRAFT = "draft"
+    CORRECTED = "corrected"
+    BONUS = "bonus"
+
+
+class FinishReason(enum.Enum):
+    STOP = "stop"
+    LENGTH = "length"
+
+
+def _require(condition: bool, field_name: str, rule: str) -> None:
+    if not condition:
+        raise InvalidRequest(f"{field_name} must be {rule}", field=field_name)
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How the next token is drawn from the target's logits. Temperature 0 is greedy.
+
+    Raises:
+        InvalidRequest: naming the first field out of range.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.temperature <= 2, "temperature", "between 0 and 2")
+        _require(self.top_k >= 0, "top_k", "0 (off) or more")
+        _require(0 < self.top_p <= 1, "top_p", "above 0 and at most 1")
+        _require(0 <= self.min_p <= 1, "min_p", "between 0 and 1")
+        _require(0 < self.repetition_penalty <= 10, "repetition_penalty", "above 0 and at most 10")
+        _require(-2 <= self.frequency_penalty <= 2, "frequency_penalty", "between -2 and 2")
+        _require(-2 <= self.presence_penalty <= 2, "presence_penalty", "between -2 and 2")
+        _require(
+            all(-100 <= bias <= 100 for bias in self.logit_bias.values()),
+            "logit_bias",
+            "a map of token ids to numbers between -100 and 100",
+        )
+        _require(
+            self.seed is None or -(2**63) <= self.seed < 2**63,
+            "seed",
+            "a signed integer of at most 64 bits",
+        )
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0
+
+    @property
+    def penalised(self) -> bool:
+        return (self.repetition_penalty, self.frequency_penalty, self.presence_penalty) != (1.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SparseDistribution:
+    """Probabilities of a few tokens; every other token has none."""
+
+    token_ids: tuple[int, ...]
+    probabilities: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Guesses for the tokens after the first ``base_length`` of a session.
+
+    ``parents[i]`` is the index of token i's parent within the block, -1 for the committed root; empty for
+    a chain. ``distributions`` is aligned with ``token_ids``, or empty when every guess is one-hot.
+    """
+
+    block_id: int
+    base_length: int
+    token_ids: tuple[int, ...]
+    parents: tuple[int, ...] = ()
+    probabilities: tuple[float, ...] = ()
+    distributions: tuple[SparseDistribution, ...] = ()
+    confidences: tuple[float, ...] = ()
+    source: str = ""
+    model_version: str = ""
+    drafting_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Start or restart a session: every committed token, and how the target will sample."""
+
+    session_id: str
+    fingerprint: str
+    vocabulary_size: int
+    token_ids: Sequence[int]
+    prompt_length: int
+    sampling: SamplingParams
+    mode: Mode
+    noise_seed: int
+    block_size: int
+    max_block_size: int
+    tree_width: int = 1
+    hidden_states: bool = False
+    publish: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What became of block ``block_id`` (0: none was verified) and what follows it."""
+
+    session_id: str
+    base_length: int
+    block_id: int
+    accepted: int
+    token_ids: tuple[int, ...]
+    block_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    session_id: str
+
+
+SessionUpdate = Open | Commit | Close
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    session_id: str
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    session_id: str
+    code: str
+    message: str
+
+
+SessionAnswer = Proposed | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class DraftEndpoint:
+    """A pool's name from configuration and a replica's ``host:port``."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """When an answer ends. ``max_tokens`` None: at the end of the context."""
+
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    stop_token_ids: frozenset[int] = frozenset()
+    ignore_eos: bool = False
+
+    def __post_init__(self) -> None:
+        _require(self.max_tokens is None or self.max_tokens > 0, "max_tokens", "1 or more")
+        _require(all(self.stop), "stop", "a list of non-empty strings")
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationParams:
+    """How drafts are used. ``mode`` None: keyed with a seed, rejection without; ``block_size`` None: the
+    deployment's."""
+
+    disabled: bool = False
+    mode: Mode | None = None
+    block_size: int | None = None
+    fact_check: FactCheck = FactCheck.OFF
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateRequest:
+    """``prompt`` is a conversation for the chat template, a text, or token ids."""
+
+    request_id: str
+    prompt: tuple[Message, ...] | str | list[int]
+    sampling: SamplingParams = SamplingParams()
+    stopping: Stopping = Stopping()
+    speculation: SpeculationParams = SpeculationParams()
+    drafts: tuple[DraftEndpoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    model: str
+    prompt_tokens: int
+    mode: Mode
+    system_fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    origin: Origin
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A flag on ``token_count`` output tokens from ``first_token``."""
+
+    first_token: int
+    token_count: int
+    text: str
+    verdict: str
+    rule: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Tokens as they are committed; ``text`` may lag behind them."""
+
+    token_ids: tuple[int, ...] = ()
+    provenance: tuple[Provenance, ...] = ()
+    text: str = ""
+    annotations: tuple[Annotation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(slots=True)
+class SpeculationStats:
+    """Counters of one answer, with the meaning of vLLM's of the same names."""
+
+    steps: int = 0
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_per_position: list[int] = field(default_factory=list)
+    drafted_per_position: list[int] = field(default_factory=list)
+    missed_waits: int = 0
+    vetoed_tokens: int = 0
+    tags_missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    reason: FinishReason
+    usage: Usage
+    stats: SpeculationStats
+
+
+GenerateEvent = Started | Delta | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRequest:
+    """``head``: at most the first 200 characters of the last user turn."""
+
+    request_id: str
+    model: str
+    head: str
+    prompt_characters: int
+    speculation_disabled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who serves one request, decided once."""
+
+    prompt_class: str
+    verify_address: str
+    drafts: tuple[DraftEndpoint, ...]
+    reason: str
