@@ -46,7 +46,8 @@ def load_or_exit(config_type: type[T], service: str) -> T:
     try:
         return load(config_type, service)
     except ConfigError as error:
-        sys.exit(f"{service}: {error.message}")
+        print(f"{service}: {error.message}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _decode(name: str, text: str) -> Any:

@@ -39,6 +39,6 @@ def configure(service: str, level: str = "info") -> None:
 
 
 def get(name: str) -> structlog.typing.FilteringBoundLogger:
-    """A logger whose events carry ``name``."""
-    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(name)
-    return logger.bind(logger=name)
+    """A logger whose events carry ``name``; lazy, so it may be made before ``configure``."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(component=name)
+    return logger

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from common.errors import InvalidRequest
 
@@ -56,8 +57,8 @@ class TagRecord:
     flags: tuple[Flag, ...] = ()
 
 
-def encode(record: DraftRecord | TagRecord) -> dict[bytes, bytes]:
-    """The fields of a stream entry."""
+def encode(record: DraftRecord | TagRecord) -> dict[Any, Any]:
+    """The fields of a stream entry, bytes to bytes; typed loosely as redis-py wants its mappings."""
     return {_PAYLOAD: json.dumps(asdict(record), ensure_ascii=False).encode()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from common.errors import InvalidRequest
@@ -117,6 +117,17 @@ class Block:
     model_version: str = ""
     drafting_seconds: float = 0.0
 
+    def prefix(self, length: int) -> Block:
+        """The block's first ``length`` guesses; of a chain only."""
+        return replace(
+            self,
+            token_ids=self.token_ids[:length],
+            parents=self.parents[:length],
+            probabilities=self.probabilities[:length],
+            distributions=self.distributions[:length],
+            confidences=self.confidences[:length],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Open:
@@ -187,6 +198,10 @@ class Message:
     content: str
 
 
+Prompt = tuple[Message, ...] | str | list[int]
+"""A conversation for the chat template, a text, or token ids."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stopping:
     """When an answer ends. ``max_tokens`` None: at the end of the context."""
@@ -214,10 +229,8 @@ class SpeculationParams:
 
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
-    """``prompt`` is a conversation for the chat template, a text, or token ids."""
-
     request_id: str
-    prompt: tuple[Message, ...] | str | list[int]
+    prompt: Prompt
     sampling: SamplingParams = SamplingParams()
     stopping: Stopping = Stopping()
     speculation: SpeculationParams = SpeculationParams()

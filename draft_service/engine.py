@@ -1,0 +1,227 @@
+"""Drafts for every session that waits, in one batch: take in updates, propose, answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from common import logging
+from common.errors import FingerprintMismatch, InvalidRequest, Overloaded, TandemError
+from common.types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, SessionUpdate
+from draft_service import metrics
+from draft_service.publisher import Publisher
+from draft_service.session import OutOfSync, Session
+from draft_service.sources.base import Guess, Source
+
+_QUEUED_MESSAGES = 256
+_QUEUED_ANSWERS = 1024
+_DRAIN_POLL_SECONDS = 0.05
+
+log = logging.get("draft")
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What a session's target must share with the source."""
+
+    fingerprint: str
+    size: int
+    context_length: int
+
+
+class Stream:
+    """The answers on their way to one verify replica. One that stops reading is ended."""
+
+    def __init__(self) -> None:
+        self._answers: asyncio.Queue[list[SessionAnswer] | None] = asyncio.Queue(_QUEUED_ANSWERS)
+        self.ended = False
+
+    def put(self, answers: list[SessionAnswer]) -> None:
+        if self._answers.full():
+            self.end()
+        elif not self.ended:
+            self._answers.put_nowait(answers)
+
+    def end(self) -> None:
+        """Nothing more comes; what is queued may still be read."""
+        self.ended = True
+        if not self._answers.full():
+            self._answers.put_nowait(None)
+
+    async def __aiter__(self) -> AsyncIterator[list[SessionAnswer]]:
+        while not (self.ended and self._answers.empty()):
+            answers = await self._answers.get()
+            if answers is None:
+                return
+            yield answers
+
+
+class DraftEngine:
+    """Owns every session. Updates that came while a round was drafted are taken in before the next."""
+
+    def __init__(
+        self, source: Source, vocabulary: Vocabulary, publisher: Publisher, max_sessions: int
+    ) -> None:
+        self._source = source
+        self._vocabulary = vocabulary
+        self._publisher = publisher
+        self._max_sessions = max_sessions
+        self._sessions: dict[str, tuple[Session, Stream]] = {}
+        self._streams: set[Stream] = set()
+        self._changed = asyncio.Event()
+        self._inbox: asyncio.Queue[tuple[Stream, Sequence[SessionUpdate]]] = asyncio.Queue(_QUEUED_MESSAGES)
+        self._block_ids = itertools.count(time.time_ns())
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="draft")
+
+    @property
+    def num_sessions(self) -> int:
+        return len(self._sessions)
+
+    def connect(self) -> Stream:
+        """A verify replica's stream; to be released at its end."""
+        stream = Stream()
+        self._streams.add(stream)
+        return stream
+
+    async def take(self, stream: Stream, updates: Sequence[SessionUpdate]) -> None:
+        """Hand in one message's updates; waits while too many messages are unread."""
+        await self._inbox.put((stream, updates))
+
+    async def release(self, stream: Stream) -> None:
+        """End a stream and every session on it."""
+        stream.end()
+        self._streams.discard(stream)
+        owned = [session_id for session_id, (_, owner) in self._sessions.items() if owner is stream]
+        await self._inbox.put((stream, [Close(session_id) for session_id in owned]))
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Wait until every session is closed, or the timeout; then end the streams."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while self._sessions:
+                    self._changed.clear()
+                    await self._changed.wait()
+        for stream in self._streams:
+            stream.end()
+
+    async def run(self) -> None:
+        """Draft until cancelled. A source that fails costs its round, not the service."""
+        while True:
+            if not self._waiting():
+                self._apply(*await self._inbox.get())
+            while not self._inbox.empty():
+                self._apply(*self._inbox.get_nowait())
+            try:
+                await self._round(self._waiting())
+            except Exception:
+                log.exception("a drafting round failed")
+                self._answer_all(self._waiting(), [Guess()] * len(self._waiting()), 0.0)
+
+    def _waiting(self) -> list[Session]:
+        return [session for session, _ in self._sessions.values() if session.block_size]
+
+    async def _round(self, sessions: list[Session]) -> None:
+        if not sessions:
+            return
+        started = time.perf_counter()
+        loop = asyncio.get_running_loop()
+        guesses = await loop.run_in_executor(self._thread, self._source.propose, sessions)
+        seconds = time.perf_counter() - started
+        metrics.ROUND_SESSIONS.observe(len(sessions))
+        metrics.ROUND_SECONDS.observe(seconds)
+        self._answer_all(sessions, guesses, seconds)
+
+    def _answer_all(self, sessions: list[Session], guesses: Sequence[Guess | None], seconds: float) -> None:
+        """One message per stream; sessions not ready stay waiting."""
+        outgoing: dict[Stream, list[SessionAnswer]] = {}
+        for session, guess in zip(sessions, guesses, strict=True):
+            if guess is None:
+                continue
+            block = self._block(session, guess, seconds)
+            _, stream = self._sessions[session.session_id]
+            outgoing.setdefault(stream, []).append(Proposed(session.session_id, block))
+            if session.publish and block.token_ids:
+                self._publisher.publish(session, block)
+        for stream, answers in outgoing.items():
+            stream.put(answers)
+
+    def _block(self, session: Session, guess: Guess, seconds: float) -> Block:
+        session.block_size = 0
+        block_id = next(self._block_ids)
+        session.remember(block_id, guess.token_ids)
+        metrics.PROPOSED_TOKENS.inc(len(guess.token_ids))
+        return Block(
+            block_id=block_id,
+            base_length=len(session.tokens),
+            token_ids=guess.token_ids,
+            distributions=guess.distributions,
+            confidences=guess.confidences,
+            source=self._source.name,
+            model_version=self._source.model_version,
+            drafting_seconds=seconds,
+        )
+
+    def _apply(self, stream: Stream, updates: Sequence[SessionUpdate]) -> None:
+        for update in updates:
+            try:
+                self._apply_one(stream, update)
+            except TandemError as error:
+                self._refuse(stream, update.session_id, error.code, error.message)
+            except OutOfSync as error:
+                self._refuse(stream, update.session_id, "out_of_sync", str(error))
+        self._changed.set()
+        metrics.SESSIONS.set(len(self._sessions))
+
+    def _apply_one(self, stream: Stream, update: SessionUpdate) -> None:
+        match update:
+            case Open():
+                if not stream.ended:
+                    self._open(stream, update)
+            case Commit():
+                self._owned(stream, update.session_id).commit(update)
+            case Close():
+                owned = self._sessions.get(update.session_id)
+                if owned and owned[1] is stream:
+                    self._forget(update.session_id)
+
+    def _open(self, stream: Stream, update: Open) -> None:
+        self._forget(update.session_id)
+        self._check(update)
+        if len(self._sessions) >= self._max_sessions:
+            raise Overloaded(f"{self._max_sessions} sessions are open already")
+        self._sessions[update.session_id] = (Session.opened(update), stream)
+
+    def _check(self, update: Open) -> None:
+        ours = self._vocabulary
+        if update.fingerprint != ours.fingerprint or update.vocabulary_size != ours.size:
+            raise FingerprintMismatch(
+                f"the target's vocabulary is {update.fingerprint} ({update.vocabulary_size} tokens), "
+                f"the draft's is {ours.fingerprint} ({ours.size} tokens)"
+            )
+        if not 0 < len(update.token_ids) <= ours.context_length:
+            raise InvalidRequest(f"token_ids must hold 1 to {ours.context_length} tokens", field="token_ids")
+        if any(token_id >= ours.size for token_id in update.token_ids):
+            raise InvalidRequest("token_ids has an id outside the vocabulary", field="token_ids")
+        if update.tree_width != 1 or update.hidden_states:
+            raise InvalidRequest("this draft proposes chains and takes no hidden states", field="tree_width")
+
+    def _owned(self, stream: Stream, session_id: str) -> Session:
+        session, owner = self._sessions.get(session_id, (None, None))
+        if session is None or owner is not stream:
+            raise OutOfSync("no such session on this stream")
+        return session
+
+    def _refuse(self, stream: Stream, session_id: str, code: str, message: str) -> None:
+        metrics.REFUSED.labels(code).inc()
+        log.warning("session refused", code=code, reason=message)
+        self._forget(session_id)
+        stream.put([Refused(session_id, code, message)])
+
+    def _forget(self, session_id: str) -> None:
+        if self._sessions.pop(session_id, None):
+            self._source.close(session_id)

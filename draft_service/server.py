@@ -1,0 +1,84 @@
+"""The life of a draft service: load the source, serve, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import torch
+from transformers import AutoConfig
+
+from common import lifecycle, logging, rpc
+from common.model import store
+from common.model.block_manager import BlockManager
+from common.model.runner import ModelRunner
+from common.model.tokenizer import Tokenizer
+from draft_service import metrics
+from draft_service.config import Config
+from draft_service.engine import DraftEngine, Vocabulary
+from draft_service.publisher import Publisher
+from draft_service.servicer import DraftServicer
+from draft_service.sources.base import Source
+from draft_service.sources.ngram import NgramSource
+from draft_service.sources.self_draft import SelfSource
+from protos.tandem.v1 import draft_pb2, draft_pb2_grpc
+
+log = logging.get("draft")
+
+
+async def serve(config: Config) -> None:
+    """Run the configured source until told to stop."""
+    folder = await asyncio.to_thread(store.resolve, config.model)
+    source = await asyncio.to_thread(_source, config, folder)
+    await serve_source(config, source, folder)
+
+
+async def serve_source(config: Config, source: Source, folder: str) -> None:
+    """Run any source over the tokenizer in ``folder`` until told to stop."""
+    stop = lifecycle.stop_event()
+    lifecycle.serve_metrics(config.metrics_port)
+    metrics.start_at_zero()
+    tokenizer = Tokenizer(store.load_tokenizer(folder))
+    model_config = AutoConfig.from_pretrained(folder)
+    vocabulary = Vocabulary(
+        tokenizer.fingerprint, model_config.vocab_size, model_config.max_position_embeddings
+    )
+    publisher = Publisher(config.redis_url, tokenizer)
+    engine = DraftEngine(source, vocabulary, publisher, config.max_sessions)
+    status = draft_pb2.DraftStatus(
+        source=source.name,
+        model_version=source.model_version,
+        fingerprint=vocabulary.fingerprint,
+        vocabulary_size=vocabulary.size,
+        max_sessions=config.max_sessions,
+    )
+    servicer = DraftServicer(engine, status)
+    server = rpc.Server(f"{config.host}:{config.port}")
+    draft_pb2_grpc.add_DraftServiceServicer_to_server(servicer, server.grpc)
+    await server.start()
+    background = [asyncio.create_task(engine.run()), asyncio.create_task(publisher.run())]
+    servicer.ready = True
+    await server.set_ready(True)
+    log.info("ready", port=server.port, source=source.name)
+    await stop.wait()
+    servicer.ready = False
+    await server.set_ready(False)
+    await engine.drain(config.drain_seconds)
+    await server.drain(grace_seconds=1)
+    for task in background:
+        task.cancel()
+    await asyncio.gather(*background, return_exceptions=True)
+    await publisher.close()
+
+
+def _source(config: Config, folder: str) -> Source:
+    if config.source == "ngram":
+        return NgramSource(config.max_ngram, config.min_ngram)
+    torch.set_num_threads(config.threads or os.cpu_count() or 1)
+    device = store.default_device() if config.device == "auto" else config.device
+    dtype = store.default_dtype(device) if config.dtype == "auto" else getattr(torch, config.dtype)
+    model = store.load_model(folder, dtype, device, layers=config.layers)
+    num_blocks = BlockManager.blocks_for(config.kv_tokens)
+    return SelfSource(
+        ModelRunner(model, num_blocks), num_blocks, config.prefill_tokens, f"first-{config.layers}-layers"
+    )

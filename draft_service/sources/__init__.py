@@ -1,0 +1,1 @@
+"""Where guesses come from. Each source is a module; configuration picks one."""

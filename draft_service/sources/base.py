@@ -1,0 +1,44 @@
+"""The interface every source offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from common.types import SparseDistribution
+from draft_service.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A chain of guesses; without ``distributions`` each was certain (one-hot)."""
+
+    token_ids: tuple[int, ...] = ()
+    distributions: tuple[SparseDistribution, ...] = ()
+    confidences: tuple[float, ...] = ()
+
+
+NOTHING = Guess()
+
+
+class Source(Protocol):
+    """Guesses for all waiting sessions at once.
+
+    A source's own state of a session (KV, an index) follows the session's tokens, which may have lost a
+    rejected suffix since the last call.
+    """
+
+    name: str
+    model_version: str
+
+    def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
+        """Up to ``session.block_size`` guesses each; None: not ready yet, ask again.
+
+        Called from one thread at a time, not the event loop's.
+        """
+        ...
+
+    def close(self, session_id: str) -> None:
+        """Forget a session, known or not. Never called during ``propose``."""
+        ...

@@ -1,0 +1,115 @@
+"""From a request to a sequence: tokenised, checked against what the target can do, defaults resolved."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import uuid
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+
+from common.errors import InvalidRequest
+from common.model.tokenizer import Tokenizer
+from common.types import FactCheck, GenerateRequest, Mode, Prompt
+from verify_service.facts import FactCheckSession
+from verify_service.output import Output
+from verify_service.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """
+    Attributes:
+        context_length: most tokens of prompt and answer together.
+        block_size: guesses per block where a request does not say.
+        fact_checks: whether verdicts can be had.
+    """
+
+    tokenizer: Tokenizer
+    model_name: str
+    system_fingerprint: str
+    vocabulary_size: int
+    context_length: int
+    eos_token_ids: Set[int]
+    block_size: int
+    max_block_size: int
+    fact_checks: bool
+
+    async def sequence(self, request: GenerateRequest) -> Sequence:
+        """Raises InvalidRequest naming the field that cannot be served."""
+        prompt = await self.tokenize(request.prompt)
+        self._check(request, prompt)
+        seed = request.sampling.seed
+        mode = _mode(request)
+        most = self.context_length - len(prompt)
+        max_tokens = min(request.stopping.max_tokens or most, most)
+        fact_check = request.speculation.fact_check
+        return Sequence(
+            session_id=uuid.uuid4().hex,
+            request=request,
+            tokens=prompt,
+            prompt_length=len(prompt),
+            max_length=len(prompt) + max_tokens,
+            mode=mode,
+            seed=secrets.randbits(64) if seed is None else seed & (2**64 - 1),
+            block_size=self._block_size(request),
+            output=Output(self.tokenizer, prompt, request.stopping, self.eos_token_ids, max_tokens),
+            facts=None if fact_check is FactCheck.OFF else FactCheckSession(fact_check),
+        )
+
+    async def tokenize(self, prompt: Prompt) -> list[int]:
+        """Off the event loop: a long prompt takes milliseconds."""
+        if isinstance(prompt, str):
+            return await asyncio.to_thread(self.tokenizer.encode, prompt)
+        if isinstance(prompt, list):
+            self._check_ids(prompt, "prompt")
+            return list(prompt)
+        return await asyncio.to_thread(self.tokenizer.encode_conversation, prompt)
+
+    def detokenize(self, token_ids: list[int]) -> str:
+        """Raises InvalidRequest for an id outside the vocabulary."""
+        self._check_ids(token_ids, "token_ids")
+        return self.tokenizer.decode(token_ids)
+
+    def _check(self, request: GenerateRequest, prompt: list[int]) -> None:
+        field = "messages" if isinstance(request.prompt, tuple) else "prompt"
+        if not prompt:
+            raise InvalidRequest(f"{field} has no tokens", field=field)
+        if len(prompt) >= self.context_length:
+            raise InvalidRequest(
+                f"{field} has {len(prompt)} tokens; the context holds {self.context_length}, answer included",
+                field=field,
+            )
+        self._check_ids(request.sampling.logit_bias, "logit_bias")
+        self._check_ids(request.stopping.stop_token_ids, "stop_token_ids")
+        if request.speculation.fact_check is not FactCheck.OFF and not self.fact_checks:
+            raise InvalidRequest("this deployment has no fact check", field="speculation.fact_check")
+
+    def _check_ids(self, token_ids: Iterable[int], field: str) -> None:
+        wrong = next((token_id for token_id in token_ids if not 0 <= token_id < self.vocabulary_size), None)
+        if wrong is not None:
+            raise InvalidRequest(
+                f"{field}: {wrong} is not a token id; the vocabulary has {self.vocabulary_size}", field=field
+            )
+
+    def _block_size(self, request: GenerateRequest) -> int:
+        asked = request.speculation.block_size or self.block_size
+        if asked > self.max_block_size:
+            field = "speculation.block_size"
+            raise InvalidRequest(f"{field} must be at most {self.max_block_size}", field=field)
+        return 0 if request.speculation.disabled or not request.drafts else asked
+
+
+def _mode(request: GenerateRequest) -> Mode:
+    """Keyed with a seed or a veto, rejection otherwise.
+
+    Refusing a guess for a reason other than the target's own choice would bias rejection sampling, so a
+    veto needs the mode in which the choice is the target's whatever was drafted.
+    """
+    asked = request.speculation.mode
+    veto = request.speculation.fact_check is FactCheck.VETO
+    if veto and asked is Mode.REJECTION:
+        raise InvalidRequest("a fact-check veto needs the keyed mode", field="speculation.mode")
+    if asked is not None:
+        return asked
+    return Mode.KEYED if veto or request.sampling.seed is not None else Mode.REJECTION

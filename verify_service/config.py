@@ -1,0 +1,65 @@
+"""What ``TANDEM_VERIFY_*`` may say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from common.errors import ConfigError
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Positive = Annotated[int, Field(ge=1)]
+Milliseconds = Annotated[float, Field(ge=0, le=60_000)]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Defaults suit the embedded model on one machine.
+
+    Attributes:
+        model: the embedded model's name, a folder of safetensors, a .gguf file, or a hub name.
+        model_name: what clients call it; empty: the last part of ``model``.
+        threads: of torch; 0: one per core.
+        kv_tokens: size of the KV pool.
+        max_batch_tokens: most tokens of one packed pass; longer prompts are prefilled in chunks.
+        block_size: guesses asked for per block when a request does not say.
+        draft_wait_ms: longest a step waits for drafts.
+        tag_wait_ms: longest a step waits for fact-check verdicts on blocks that may be vetoed.
+        settle_wait_ms: longest a finished answer waits for outstanding fact-check verdicts.
+        redis_url: where fact-check tags come from; empty: fact checks are refused.
+    """
+
+    host: str = "127.0.0.1"
+    port: Port = 50052
+    metrics_port: Port = 9102
+    model: str = "smollm2-135m-instruct"
+    model_name: str = ""
+    device: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    kv_tokens: Annotated[int, Field(ge=64)] = 32_768
+    max_running: Positive = 16
+    max_waiting: Positive = 256
+    max_batch_tokens: Annotated[int, Field(ge=16)] = 512
+    block_size: Annotated[int, Field(ge=1, le=64)] = 4
+    max_block_size: Annotated[int, Field(ge=1, le=64)] = 16
+    draft_wait_ms: Milliseconds = 50.0
+    tag_wait_ms: Milliseconds = 5.0
+    settle_wait_ms: Milliseconds = 50.0
+    redis_url: str = ""
+    drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    def __post_init__(self) -> None:
+        if self.block_size > self.max_block_size:
+            raise ConfigError(
+                f"TANDEM_VERIFY_BLOCK_SIZE ({self.block_size}) exceeds "
+                f"TANDEM_VERIFY_MAX_BLOCK_SIZE ({self.max_block_size})",
+                field="TANDEM_VERIFY_BLOCK_SIZE",
+            )
+
+    @property
+    def served_name(self) -> str:
+        return self.model_name or self.model.rstrip("/").rsplit("/", 1)[-1]

@@ -1,0 +1,255 @@
+"""Every sequence's session on some draft replica, and the wait for their blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field, replace
+
+from common import logging, noise
+from common.types import (
+    Block,
+    Close,
+    Commit,
+    DraftEndpoint,
+    FactCheck,
+    Mode,
+    Open,
+    Proposed,
+    Refused,
+    SessionAnswer,
+)
+from verify_service import metrics
+from verify_service.drafts.checking import InvalidBlock, check_block, sampled_as_declared
+from verify_service.drafts.link import DraftLink, Link
+from verify_service.sequence import Sequence
+
+_MOST_LINKS = 64
+
+log = logging.get("drafts")
+
+
+@dataclass(slots=True, eq=False)
+class _Session:
+    """
+    Attributes:
+        endpoint: the replica that drafts now; None: nobody does.
+        live: it has answered before, so a step waits for it.
+        asked: guesses asked for in the block on its way; 0: none is on its way.
+        block: the block that has come, not verified yet.
+        refused: addresses that will not draft this sequence.
+    """
+
+    sequence: Sequence
+    endpoint: DraftEndpoint | None = None
+    live: bool = False
+    asked: int = 0
+    asked_at: float = 0.0
+    block: Block | None = None
+    refused: set[str] = field(default_factory=set)
+
+    def detach(self) -> None:
+        self.endpoint, self.live, self.asked, self.block = None, False, 0, None
+
+
+class DraftHub:
+    """Opens sessions where the plan says, fails over along it, and never holds a step beyond the budget."""
+
+    def __init__(
+        self,
+        fingerprint: str,
+        vocabulary_size: int,
+        wait_seconds: float,
+        make_link: Callable[[str], Link] = DraftLink,
+    ) -> None:
+        self._fingerprint = fingerprint
+        self._vocabulary_size = vocabulary_size
+        self._wait_seconds = wait_seconds
+        self._make_link = make_link
+        self._links: dict[str, Link] = {}
+        self._sessions: dict[str, _Session] = {}
+        self._answered = asyncio.Event()
+
+    async def wait(self, sequences: Iterable[Sequence]) -> None:
+        """Until every live session has answered, at most the wait budget after it was asked."""
+        sessions = [self._ensure(sequence) for sequence in sequences if sequence.block_size]
+        pending = [session for session in sessions if session.live and session.asked]
+        if not pending:
+            return
+        deadline = max(session.asked_at for session in pending) + self._wait_seconds
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline - time.monotonic()):
+                while any(session.asked for session in pending):
+                    self._answered.clear()
+                    await self._answered.wait()
+        self._give_up_on([session for session in pending if session.asked])
+
+    def peek(self, sequence: Sequence) -> Block | None:
+        """The block that ``take`` would look at."""
+        session = self._sessions.get(sequence.session_id)
+        return session.block if session else None
+
+    def take(self, sequence: Sequence) -> Block | None:
+        """The block to verify next, if one that fits has come."""
+        session = self._sessions.get(sequence.session_id)
+        if session is None or session.block is None:
+            return None
+        block, session.block = session.block, None
+        fits = block.base_length == len(sequence.tokens) and block.token_ids
+        return block.prefix(sequence.num_left - 1) if fits else None
+
+    def commit(self, sequence: Sequence, base_length: int, verified: Block | None, accepted: int) -> None:
+        """Tell the draft what became of its block and what follows, and ask for the next."""
+        session = self._sessions.get(sequence.session_id)
+        if session is None or session.endpoint is None:
+            return
+        self._count_unused(session)
+        session.asked = max(sequence.next_block_size, 0)
+        session.asked_at = time.monotonic()
+        self._links[session.endpoint.address].send(
+            Commit(
+                session_id=sequence.session_id,
+                base_length=base_length,
+                block_id=verified.block_id if verified else 0,
+                accepted=accepted,
+                token_ids=tuple(sequence.tokens[base_length + accepted :]),
+                block_size=session.asked,
+            )
+        )
+
+    def close(self, sequence: Sequence) -> None:
+        session = self._sessions.pop(sequence.session_id, None)
+        if session and session.endpoint:
+            self._links[session.endpoint.address].send(Close(sequence.session_id))
+
+    async def shutdown(self) -> None:
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+
+    def _ensure(self, sequence: Sequence) -> _Session:
+        """The sequence's session, opened on the first replica of its plan that can be had."""
+        session = self._sessions.setdefault(sequence.session_id, _Session(sequence))
+        if session.endpoint is None and sequence.next_block_size > 0:
+            for endpoint in sequence.request.drafts:
+                link = self._link(endpoint.address)
+                if link and link.up and link.breaker.closed and endpoint.address not in session.refused:
+                    self._open(session, endpoint, link)
+                    break
+        return session
+
+    def _open(self, session: _Session, endpoint: DraftEndpoint, link: Link) -> None:
+        sequence = session.sequence
+        session.endpoint = endpoint
+        session.asked = sequence.next_block_size
+        session.asked_at = time.monotonic()
+        keyed = sequence.mode is Mode.KEYED
+        link.send(
+            Open(
+                session_id=sequence.session_id,
+                fingerprint=self._fingerprint,
+                vocabulary_size=self._vocabulary_size,
+                token_ids=list(sequence.tokens),
+                prompt_length=sequence.prompt_length,
+                sampling=replace(sequence.request.sampling, seed=None),
+                mode=sequence.mode,
+                noise_seed=sequence.seed if keyed else noise.draft_seed(sequence.seed),
+                block_size=session.asked,
+                max_block_size=sequence.block_size,
+                publish=sequence.request.speculation.fact_check is not FactCheck.OFF,
+            )
+        )
+
+    def _link(self, address: str) -> Link | None:
+        if address not in self._links:
+            if len(self._links) >= _MOST_LINKS:
+                return None
+            link = self._links[address] = self._make_link(address)
+            link.start(lambda answers: self._on_answers(address, answers), lambda: self._detach_all(address))
+        return self._links[address]
+
+    def _give_up_on(self, late: Seq[_Session]) -> None:
+        """One missed budget: every session leaves the replica, so that no further step waits for it."""
+        for session in late:
+            session.sequence.stats.missed_waits += 1
+            metrics.MISSED_WAITS.inc()
+        for address in {session.endpoint.address for session in late if session.endpoint}:
+            log.warning("draft missed its wait budget", address=address)
+            self._expel(address)
+
+    def _expel(self, address: str) -> None:
+        """Pause a replica: its sessions are closed there and may open elsewhere."""
+        link = self._links[address]
+        link.breaker.missed()
+        for session in self._on(address):
+            link.send(Close(session.sequence.session_id))
+        self._detach_all(address)
+
+    def _on(self, address: str) -> list[_Session]:
+        return [s for s in self._sessions.values() if s.endpoint and s.endpoint.address == address]
+
+    def _detach_all(self, address: str) -> None:
+        for session in self._on(address):
+            session.detach()
+        self._answered.set()
+
+    def _on_answers(self, address: str, answers: Seq[SessionAnswer]) -> None:
+        for answer in answers:
+            session = self._sessions.get(answer.session_id)
+            if session is None or session.endpoint is None or session.endpoint.address != address:
+                metrics.BLOCKS.labels("unknown_session").inc()
+                continue
+            match answer:
+                case Proposed(block=block):
+                    self._on_block(session, session.endpoint, block)
+                case Refused():
+                    self._on_refusal(session, session.endpoint, answer)
+        self._answered.set()
+
+    def _on_block(self, session: _Session, endpoint: DraftEndpoint, block: Block) -> None:
+        session.live = True
+        sequence = session.sequence
+        if block.base_length != len(sequence.tokens) or not session.asked:
+            metrics.BLOCKS.labels("stale").inc()
+            return
+        try:
+            checked = check_block(block, self._vocabulary_size, session.asked, sequence.mode)
+        except InvalidBlock as error:
+            metrics.BLOCKS.labels("invalid").inc()
+            log.warning("invalid block", address=endpoint.address, error=str(error))
+            self._expel(endpoint.address)
+            return
+        self._links[endpoint.address].breaker.answered()
+        metrics.ROUND_TRIP_SECONDS.observe(time.monotonic() - session.asked_at)
+        metrics.DRAFTING_SECONDS.observe(block.drafting_seconds)
+        # The pool's name comes from configuration; what a draft calls itself is its own affair.
+        session.block = replace(self._honest(checked, sequence), source=endpoint.name)
+        session.asked = 0
+        if not block.token_ids:
+            metrics.BLOCKS.labels("empty").inc()
+        elif sequence.facts:
+            sequence.facts.add_block(session.block)
+
+    def _honest(self, block: Block, sequence: Sequence) -> Block:
+        """A q that the guesses were not drawn from is not used: one-hot is exact for any guess."""
+        seed = noise.draft_seed(sequence.seed)
+        if not block.distributions or sampled_as_declared(
+            block.token_ids, block.distributions, seed, block.base_length
+        ):
+            return block
+        metrics.BLOCKS.labels("q_mismatch").inc()
+        return replace(block, distributions=())
+
+    def _on_refusal(self, session: _Session, endpoint: DraftEndpoint, refusal: Refused) -> None:
+        known = refusal.code in metrics.REFUSALS
+        metrics.SESSIONS_REFUSED.labels(refusal.code if known else "other").inc()
+        log.warning("draft refused a session", address=endpoint.address, error=refusal.message[:500])
+        if refusal.code != "out_of_sync":
+            session.refused.add(endpoint.address)
+        session.detach()
+
+    def _count_unused(self, session: _Session) -> None:
+        if session.block is not None:
+            session.block = None
+            metrics.BLOCKS.labels("stale").inc()

@@ -1,0 +1,314 @@
+"""The verify engine: schedule, run, accept, emit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import Sequence as Seq
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from common import logging
+from common.errors import Internal, TandemError
+from common.model.runner import Segment
+from common.types import (
+    Block,
+    Delta,
+    FactCheck,
+    Finished,
+    FinishReason,
+    GenerateEvent,
+    GenerateRequest,
+    Mode,
+    Origin,
+    Provenance,
+    Started,
+    Usage,
+)
+from verify_service import metrics
+from verify_service.acceptance import ACCEPTANCE, Acceptance, TargetRows, Verdict
+from verify_service.admission import Admission
+from verify_service.drafts.hub import DraftHub
+from verify_service.scheduler import Scheduler, Work
+from verify_service.sequence import Sequence
+from verify_service.tags import TagReader
+
+_NO_GUESSES = Block(block_id=0, base_length=0, token_ids=())
+
+log = logging.get("engine")
+
+
+class Runner(Protocol):
+    """Tokens in, logits out: ``common.model.runner.ModelRunner``, or a scripted target in tests."""
+
+    def run(self, segments: Seq[Segment]) -> list[Tensor]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Seconds that fact-check verdicts may hold up a step, and the end of an answer."""
+
+    tag: float = 0.005
+    settle: float = 0.05
+
+
+class Engine:
+    """Owns every sequence from admission to its last token.
+
+    The model runs in a thread of its own, so the event loop never waits for it.
+    """
+
+    def __init__(
+        self,
+        admission: Admission,
+        scheduler: Scheduler,
+        runner: Runner,
+        *,
+        drafts: DraftHub,
+        tags: TagReader,
+        waits: Waits = Waits(),
+        acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
+    ) -> None:
+        self._admission = admission
+        self._scheduler = scheduler
+        self._runner = runner
+        self._drafts = drafts
+        self._tags = tags
+        self._waits = waits
+        self._acceptance = acceptance
+        self._arrived = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+
+    @property
+    def load(self) -> tuple[int, int]:
+        """Sequences running and waiting."""
+        return len(self._scheduler.running), len(self._scheduler.waiting)
+
+    @property
+    def kv_blocks_free(self) -> int:
+        return self._scheduler.num_free_blocks
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[GenerateEvent, None]:
+        """Stream one answer. Closing the stream early frees everything it held.
+
+        Raises:
+            InvalidRequest: for a prompt or parameter the target cannot serve.
+            Overloaded: when too many requests wait.
+        """
+        sequence = await self._admission.sequence(request)
+        self._scheduler.add(sequence)
+        if sequence.facts:
+            self._tags.watch(sequence.session_id, sequence.facts)
+        self._arrived.set()
+        try:
+            yield Started(
+                self._admission.model_name,
+                sequence.prompt_length,
+                sequence.mode,
+                self._admission.system_fingerprint,
+            )
+            async with aclosing(self._events(sequence)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._tags.unwatch(sequence.session_id)
+            if not sequence.finished:
+                self._retire(sequence, "cancelled")
+
+    async def _events(self, sequence: Sequence) -> AsyncGenerator[GenerateEvent, None]:
+        while True:
+            event = await sequence.events.get()
+            if isinstance(event, TandemError):
+                raise event
+            if isinstance(event, Finished) and sequence.facts:
+                await sequence.facts.settle(self._waits.settle if self._tags.alive else 0)
+                annotations = sequence.facts.annotations(sequence.tokens, sequence.prompt_length)
+                if annotations:
+                    yield Delta(annotations=annotations)
+            yield event
+            if isinstance(event, Finished):
+                return
+
+    async def run(self) -> None:
+        """Step whenever there is work, until cancelled. A failed step ends its requests, not the engine."""
+        while True:
+            if not (self._scheduler.running or self._scheduler.waiting):
+                self._arrived.clear()
+                await self._arrived.wait()
+            try:
+                await self.step()
+            except Exception:
+                log.exception("a step failed; its requests end with an error")
+                self._fail_all(Internal("the target model failed; the service's log has the details"))
+
+    async def step(self) -> None:
+        """One packed pass over everything that is ready."""
+        self._scheduler.admit()
+        with _timed("wait"):
+            await self._wait_for_drafts()
+        work = self._scheduler.schedule(self._take_block)
+        if not work:
+            return
+        verdicts = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, work)
+        with _timed("emit"):
+            for item, verdict in zip(work, verdicts, strict=True):
+                if not item.sequence.finished:
+                    self._emit(item, verdict)
+        self._observe()
+
+    async def _wait_for_drafts(self) -> None:
+        running = self._scheduler.running
+        await self._drafts.wait(running)
+        vetoable = [
+            (sequence.facts, block)
+            for sequence in running
+            if sequence.facts
+            and sequence.facts.mode is FactCheck.VETO
+            and (block := self._drafts.peek(sequence))
+            and block.token_ids
+        ]
+        if vetoable:
+            await self._tags.wait(vetoable, self._waits.tag)
+
+    def _take_block(self, sequence: Sequence) -> Block | None:
+        block = self._drafts.take(sequence)
+        if block is None or sequence.facts is None or sequence.facts.mode is not FactCheck.VETO:
+            return block
+        if not sequence.facts.has_tag(block):
+            sequence.stats.tags_missing += 1
+            metrics.TAGS_MISSING.inc()
+        allowed = sequence.facts.veto(block)
+        vetoed = len(block.token_ids) - len(allowed.token_ids)
+        sequence.stats.vetoed_tokens += vetoed
+        metrics.VETOED_TOKENS.inc(vetoed)
+        return allowed
+
+    def _execute(self, work: Seq[Work]) -> list[Verdict | None]:
+        """Run the pass and judge its blocks; None for a prefill chunk that ends before its prompt does."""
+        with _timed("model"):
+            logits = self._runner.run([_segment(item) for item in work])
+        with _timed("accept"):
+            return [
+                self._judge(item, rows) if item.completes else None
+                for item, rows in zip(work, logits, strict=True)
+            ]
+
+    def _judge(self, item: Work, logits: Tensor) -> Verdict:
+        sequence = item.sequence
+        target = TargetRows(
+            logits, sequence.request.sampling, sequence.tokens, sequence.prompt_length, item.guesses
+        )
+        return self._acceptance[sequence.mode](target, item.block or _NO_GUESSES, sequence.seed)
+
+    def _emit(self, item: Work, verdict: Verdict | None) -> None:
+        """Commit what was decided, tell the draft and the client, and end the answer where it ends."""
+        sequence = item.sequence
+        if verdict is None:
+            sequence.num_computed += item.count
+            return
+        base_length = len(sequence.tokens)
+        sequence.num_computed = base_length + verdict.accepted
+        decided = (*item.guesses[: verdict.accepted], verdict.token)
+        reason = _commit(sequence, decided)
+        delivered = tuple(sequence.tokens[base_length:])
+        _count(item, min(verdict.accepted, len(delivered)), len(delivered))
+        annotations = (
+            sequence.facts.annotations(sequence.tokens, sequence.prompt_length) if sequence.facts else ()
+        )
+        provenance = _provenance(item, verdict)[: len(delivered)]
+        sequence.events.put_nowait(Delta(delivered, provenance, sequence.output.take_text(), annotations))
+        if reason is None:
+            self._drafts.commit(sequence, base_length, item.block, verdict.accepted)
+        else:
+            self._finish(sequence, reason)
+
+    def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
+        usage = Usage(sequence.prompt_length, len(sequence.tokens) - sequence.prompt_length)
+        sequence.events.put_nowait(Finished(reason, usage, sequence.stats))
+        self._retire(sequence, reason.value)
+
+    def _retire(self, sequence: Sequence, reason: str) -> None:
+        sequence.finished = True
+        self._drafts.close(sequence)
+        self._scheduler.remove(sequence)
+        metrics.FINISHED.labels(reason).inc()
+        self._observe()
+
+    def _fail_all(self, error: TandemError) -> None:
+        for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
+            sequence.events.put_nowait(error)
+            self._retire(sequence, "error")
+
+    def _observe(self) -> None:
+        running, waiting = self.load
+        metrics.RUNNING.set(running)
+        metrics.WAITING.set(waiting)
+        metrics.KV_FREE.set(self._scheduler.num_free_blocks)
+
+
+def _segment(item: Work) -> Segment:
+    sequence = item.sequence
+    committed = sequence.tokens[sequence.num_computed : sequence.num_computed + item.count]
+    return Segment(
+        token_ids=[*committed, *item.guesses],
+        start=sequence.num_computed,
+        blocks=sequence.blocks,
+        logits=1 + len(item.guesses) if item.completes else 0,
+    )
+
+
+def _commit(sequence: Sequence, decided: Seq[int]) -> FinishReason | None:
+    """Append tokens up to the first that ends the answer, and say why it ends."""
+    for token_id in decided:
+        sequence.tokens.append(token_id)
+        reason = sequence.output.push(token_id)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _provenance(item: Work, verdict: Verdict) -> tuple[Provenance, ...]:
+    if item.block is None or not item.guesses:
+        return (Provenance(Origin.TARGET),)
+    source = item.block.source
+    last = (
+        Provenance(Origin.BONUS)
+        if verdict.accepted == len(item.guesses)
+        else Provenance(Origin.CORRECTED, source)
+    )
+    return (*[Provenance(Origin.DRAFT, source)] * verdict.accepted, last)
+
+
+def _count(item: Work, accepted: int, delivered: int) -> None:
+    stats, guesses = item.sequence.stats, len(item.guesses)
+    stats.steps += 1
+    metrics.GENERATION_TOKENS.inc(delivered)
+    if not guesses:
+        return
+    stats.drafts += 1
+    stats.draft_tokens += guesses
+    stats.accepted_tokens += accepted
+    metrics.BLOCKS.labels("verified").inc()
+    metrics.DRAFTS.inc()
+    metrics.DRAFT_TOKENS.inc(guesses)
+    metrics.ACCEPTED_TOKENS.inc(accepted)
+    missing = guesses - len(stats.drafted_per_position)
+    stats.drafted_per_position += [0] * missing
+    stats.accepted_per_position += [0] * missing
+    for position in range(guesses):
+        stats.drafted_per_position[position] += 1
+        stats.accepted_per_position[position] += position < accepted
+        metrics.DRAFTED_PER_POSITION.labels(str(position)).inc()
+        metrics.ACCEPTED_PER_POSITION.labels(str(position)).inc(position < accepted)
+
+
+@contextmanager
+def _timed(phase: str) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    metrics.STEP_SECONDS.labels(phase).observe(time.perf_counter() - started)

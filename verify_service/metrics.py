@@ -1,0 +1,62 @@
+"""What the verify service counts. Labels come from fixed sets, so series are bounded."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+RUNNING = Gauge("tandem_num_requests_running", "Sequences in the batch")
+WAITING = Gauge("tandem_num_requests_waiting", "Sequences waiting to join it")
+KV_FREE = Gauge("tandem_kv_blocks_free", "KV blocks that belong to no sequence")
+PROMPT_TOKENS = Counter("tandem_prompt_tokens", "Prompt tokens of admitted requests")
+GENERATION_TOKENS = Counter("tandem_generation_tokens", "Tokens delivered")
+FINISHED = Counter("tandem_requests_finished", "Requests by how they ended", ["reason"])
+
+STEPS = Counter("tandem_verify_steps", "Packed passes")
+STEP_SECONDS = Histogram("tandem_verify_step_seconds", "Time of a step by phase", ["phase"], buckets=_SECONDS)
+
+DRAFTS = Counter("tandem_spec_decode_num_drafts", "Blocks verified")
+DRAFT_TOKENS = Counter("tandem_spec_decode_num_draft_tokens", "Guesses verified")
+ACCEPTED_TOKENS = Counter("tandem_spec_decode_num_accepted_tokens", "Guesses delivered")
+ACCEPTED_PER_POSITION = Counter(
+    "tandem_spec_decode_num_accepted_tokens_per_pos", "Guesses delivered by position", ["position"]
+)
+DRAFTED_PER_POSITION = Counter(
+    "tandem_spec_decode_num_draft_tokens_per_pos", "Guesses verified by position", ["position"]
+)
+
+BLOCKS = Counter("tandem_draft_blocks", "Blocks received, by what became of them", ["outcome"])
+MISSED_WAITS = Counter("tandem_draft_missed_waits", "Wait budgets that ran out")
+ROUND_TRIP_SECONDS = Histogram(
+    "tandem_draft_round_trip_seconds", "From a commit sent to its block received", buckets=_SECONDS
+)
+DRAFTING_SECONDS = Histogram(
+    "tandem_draft_drafting_seconds", "Time the draft says a block took", buckets=_SECONDS
+)
+SESSIONS_REFUSED = Counter("tandem_draft_sessions_refused", "Sessions a draft refused", ["code"])
+
+TAGS = Counter("tandem_fact_check_tags", "Verdicts received, by what became of them", ["outcome"])
+VETOED_TOKENS = Counter("tandem_fact_check_vetoed_tokens", "Drafted tokens not considered because of a flag")
+TAGS_MISSING = Counter("tandem_fact_check_tags_missing", "Blocks verified before their verdict came")
+
+PHASES = ("wait", "model", "accept", "emit")
+OUTCOMES = ("verified", "empty", "stale", "invalid", "unknown_session", "q_mismatch")
+REFUSALS = ("fingerprint_mismatch", "overloaded", "out_of_sync", "other")
+
+
+def start_at_zero(positions: int) -> None:
+    """Make every labelled series exist before its first event."""
+    for phase in PHASES:
+        STEP_SECONDS.labels(phase)
+    for outcome in OUTCOMES:
+        BLOCKS.labels(outcome)
+    for code in REFUSALS:
+        SESSIONS_REFUSED.labels(code)
+    for outcome in ("delivered", "unwatched", "malformed"):
+        TAGS.labels(outcome)
+    for reason in ("stop", "length", "cancelled", "error"):
+        FINISHED.labels(reason)
+    for position in range(positions):
+        ACCEPTED_PER_POSITION.labels(str(position))
+        DRAFTED_PER_POSITION.labels(str(position))

@@ -1,0 +1,54 @@
+"""One request on its way through the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from common.errors import TandemError
+from common.types import GenerateEvent, GenerateRequest, Mode, SpeculationStats
+from verify_service.facts import FactCheckSession
+from verify_service.output import Output
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """
+    Attributes:
+        tokens: prompt and committed output.
+        max_length: ``tokens`` never grows beyond it.
+        block_size: guesses asked for per block; 0: no speculation.
+        blocks: KV blocks, in order.
+        num_computed: tokens whose keys and values are in those blocks.
+        events: at most one per step, so never more than the tokens of the answer and a few.
+    """
+
+    session_id: str
+    request: GenerateRequest
+    tokens: list[int]
+    prompt_length: int
+    max_length: int
+    mode: Mode
+    seed: int
+    block_size: int
+    output: Output
+    facts: FactCheckSession | None = None
+    blocks: list[int] = field(default_factory=list)
+    num_computed: int = 0
+    finished: bool = False
+    stats: SpeculationStats = field(default_factory=SpeculationStats)
+    events: asyncio.Queue[GenerateEvent | TandemError] = field(default_factory=asyncio.Queue)
+
+    @property
+    def num_pending(self) -> int:
+        """Committed tokens not computed yet: 1 while decoding, more in prefill."""
+        return len(self.tokens) - self.num_computed
+
+    @property
+    def num_left(self) -> int:
+        return self.max_length - len(self.tokens)
+
+    @property
+    def next_block_size(self) -> int:
+        """Guesses worth asking for: one position is always the target's own."""
+        return min(self.block_size, self.num_left - 1)

@@ -1,0 +1,132 @@
+"""The life of the verify service: load, warm up, serve, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from typing import Any
+
+import torch
+
+from common import lifecycle, logging, rpc
+from common.model import store
+from common.model.block_manager import BLOCK_SIZE, BlockManager
+from common.model.runner import ModelRunner, Segment
+from common.model.tokenizer import Tokenizer
+from protos.tandem.v1 import verify_pb2, verify_pb2_grpc
+from verify_service import metrics
+from verify_service.admission import Admission
+from verify_service.config import Config
+from verify_service.drafts.hub import DraftHub
+from verify_service.engine import Engine, Waits
+from verify_service.scheduler import Scheduler
+from verify_service.servicer import VerifyServicer
+from verify_service.tags import TagReader
+
+log = logging.get("verify")
+
+
+async def serve(config: Config) -> None:
+    """Run until told to stop; not ready before the model is loaded and warm."""
+    stop = lifecycle.stop_event()
+    lifecycle.serve_metrics(config.metrics_port)
+    metrics.start_at_zero(config.max_block_size)
+    server = rpc.Server(f"{config.host}:{config.port}")
+    target = await asyncio.to_thread(_load, config)
+    tags = TagReader(config.redis_url)
+    drafts = DraftHub(
+        target.admission.tokenizer.fingerprint,
+        target.admission.vocabulary_size,
+        config.draft_wait_ms / 1000,
+    )
+    engine = Engine(
+        target.admission,
+        target.scheduler,
+        target.runner,
+        drafts=drafts,
+        tags=tags,
+        waits=Waits(config.tag_wait_ms / 1000, config.settle_wait_ms / 1000),
+    )
+    servicer = VerifyServicer(engine, target.admission, target.status)
+    verify_pb2_grpc.add_VerifyServiceServicer_to_server(servicer, server.grpc)
+    await server.start()
+    background = [asyncio.create_task(engine.run()), asyncio.create_task(tags.run())]
+    servicer.ready = True
+    await server.set_ready(True)
+    log.info("ready", port=server.port, model=config.served_name, device=target.status.device)
+    await stop.wait()
+    log.info("draining")
+    servicer.ready = False
+    await server.drain(config.drain_seconds)
+    for task in background:
+        task.cancel()
+    await asyncio.gather(*background, return_exceptions=True)
+    await drafts.shutdown()
+    await tags.close()
+
+
+class _Target:
+    """The loaded model with what serves it."""
+
+    def __init__(self, config: Config, model: Any, tokenizer: Tokenizer, system_fingerprint: str) -> None:
+        num_blocks = BlockManager.blocks_for(config.kv_tokens)
+        # A sequence alone in the pool must fit with its largest block of guesses.
+        fits = num_blocks * BLOCK_SIZE - config.max_block_size
+        context_length = min(int(model.config.max_position_embeddings), fits)
+        self.runner = ModelRunner(model, num_blocks)
+        self.scheduler = Scheduler(
+            BlockManager(num_blocks), config.max_running, config.max_waiting, config.max_batch_tokens
+        )
+        self.admission = Admission(
+            tokenizer=tokenizer,
+            model_name=config.served_name,
+            system_fingerprint=system_fingerprint,
+            vocabulary_size=int(model.config.vocab_size),
+            context_length=context_length,
+            eos_token_ids=_eos_token_ids(model, tokenizer),
+            block_size=config.block_size,
+            max_block_size=config.max_block_size,
+            fact_checks=bool(config.redis_url),
+        )
+        self.status = verify_pb2.VerifyStatus(
+            model=config.served_name,
+            fingerprint=tokenizer.fingerprint,
+            vocabulary_size=self.admission.vocabulary_size,
+            context_length=context_length,
+            max_running=config.max_running,
+            kv_blocks_total=num_blocks,
+            device=str(model.device),
+            dtype=str(model.dtype).removeprefix("torch."),
+        )
+
+
+def _load(config: Config) -> _Target:
+    torch.set_num_threads(config.threads or os.cpu_count() or 1)
+    device = store.default_device() if config.device == "auto" else config.device
+    dtype = store.default_dtype(device) if config.dtype == "auto" else getattr(torch, config.dtype)
+    folder = store.resolve(config.model)
+    model = store.load_model(folder, dtype, device)
+    tokenizer = Tokenizer(store.load_tokenizer(folder))
+    target = _Target(config, model, tokenizer, _system_fingerprint(model, tokenizer))
+    _warm_up(target.runner, config.max_block_size)
+    return target
+
+
+def _warm_up(runner: ModelRunner, block_size: int) -> None:
+    """A prefill, a decode and a block, so that no request pays for first-time work."""
+    for start, count in ((0, BLOCK_SIZE), (BLOCK_SIZE, 1), (BLOCK_SIZE, block_size + 1)):
+        blocks = range(BlockManager.blocks_for(start + count))
+        runner.run([Segment([0] * count, start, blocks, logits=count)])
+
+
+def _eos_token_ids(model: Any, tokenizer: Tokenizer) -> frozenset[int]:
+    configured = model.generation_config.eos_token_id
+    ids = configured if isinstance(configured, list) else [configured]
+    return frozenset(int(i) for i in [*ids, tokenizer.eos_token_id] if i is not None)
+
+
+def _system_fingerprint(model: Any, tokenizer: Tokenizer) -> str:
+    """Changes when the target, its weights' type, the tokenizer or the numerics do."""
+    identity = f"{model.config.to_json_string()}{model.dtype}{tokenizer.fingerprint}{torch.__version__}"
+    return f"tandem-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
