@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 from common.codec.shared import (
     FACT_CHECKS,
     MODES,
@@ -32,6 +35,8 @@ from common.types import (
 )
 from protos.tandem.v1 import types_pb2, verify_pb2
 
+T = TypeVar("T")
+
 _ORIGINS = {
     Origin.TARGET: verify_pb2.TOKEN_ORIGIN_TARGET,
     Origin.DRAFT: verify_pb2.TOKEN_ORIGIN_DRAFT,
@@ -42,8 +47,8 @@ _REASONS = {
     FinishReason.STOP: verify_pb2.FINISH_REASON_STOP,
     FinishReason.LENGTH: verify_pb2.FINISH_REASON_LENGTH,
 }
-_ORIGINS_BACK = {wire: value for value, wire in _ORIGINS.items()}
-_REASONS_BACK = {wire: value for value, wire in _REASONS.items()}
+_ORIGINS_BACK: dict[int, Origin] = {wire: value for value, wire in _ORIGINS.items()}
+_REASONS_BACK: dict[int, FinishReason] = {wire: value for value, wire in _REASONS.items()}
 
 
 def prompt_to_proto(prompt: Prompt) -> verify_pb2.Prompt:
@@ -189,7 +194,9 @@ def event_from_proto(wire: verify_pb2.GenerateResponse) -> GenerateEvent:
 def _delta_from_proto(wire: verify_pb2.Delta) -> Delta:
     return Delta(
         token_ids=tuple(wire.token_ids),
-        provenance=tuple(Provenance(_ORIGINS_BACK[p.origin], p.source) for p in wire.provenance),
+        provenance=tuple(
+            Provenance(_known(_ORIGINS_BACK, p.origin, "origin"), p.source) for p in wire.provenance
+        ),
         text=wire.text,
         annotations=tuple(
             Annotation(a.first_token, a.token_count, a.text, a.verdict, a.rule, a.evidence)
@@ -201,7 +208,7 @@ def _delta_from_proto(wire: verify_pb2.Delta) -> Delta:
 def _finished_from_proto(wire: verify_pb2.Finished) -> Finished:
     stats = wire.stats
     return Finished(
-        reason=_REASONS_BACK[wire.reason],
+        reason=_known(_REASONS_BACK, wire.reason, "reason"),
         usage=Usage(wire.usage.prompt_tokens, wire.usage.completion_tokens),
         stats=SpeculationStats(
             steps=stats.steps,
@@ -215,3 +222,9 @@ def _finished_from_proto(wire: verify_pb2.Finished) -> Finished:
             tags_missing=stats.tags_missing,
         ),
     )
+
+
+def _known(values: Mapping[int, T], wire: int, field: str) -> T:
+    if wire not in values:
+        raise InvalidRequest(f"unknown {field} {wire}", field=field)
+    return values[wire]

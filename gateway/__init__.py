@@ -1,0 +1,1 @@
+"""The OpenAI HTTP surface: validate, route, stream what the verify service answers."""

@@ -1,0 +1,134 @@
+"""The request bodies, closed: a field that is not here is refused by name.
+
+Types are strict (a boolean is no number, "1" is no number, NaN is no number) and an explicit null means
+absent. Ranges that the engine defines are checked by ``common.types`` when a body is translated; only what
+the wire could not carry is bounded here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+)
+from pydantic_core import PydanticCustomError
+
+from common.types import FactCheck, Mode
+from gateway.errors import from_validation
+
+_UINT32_END = 1 << 32
+_TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,9}")
+
+BodyType = TypeVar("BodyType", bound="GenerationBody")
+
+
+def _only_false(value: bool) -> bool:
+    if value:
+        raise PydanticCustomError("unsupported", "only false is supported")
+    return value
+
+
+def _token_key(key: str) -> str:
+    if not _TOKEN_ID.fullmatch(key) or int(key) >= _UINT32_END:
+        raise PydanticCustomError("token_id", "keys must be token ids")
+    return key
+
+
+def _one_prompt(value: object) -> object:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(type(item) is int and 0 <= item < _UINT32_END for item in value):
+        return value
+    raise PydanticCustomError("prompt", "must be one string or one list of token ids")
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _parts(value: object) -> object:
+    return [{"type": "text", "text": value}] if isinstance(value, str) else value
+
+
+Unsupported = Annotated[bool, AfterValidator(_only_false)]
+Uint32 = Annotated[int, Field(ge=0, lt=_UINT32_END)]
+TokenCount = Annotated[int, Field(ge=1, lt=_UINT32_END)]
+TokenKey = Annotated[str, AfterValidator(_token_key)]
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class TextPart(_Closed):
+    type: Literal["text"]
+    text: str
+
+
+class ChatMessage(_Closed):
+    """``content`` may be written as one string, which stands for one part."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Annotated[list[TextPart], BeforeValidator(_parts)]
+
+
+class StreamOptions(_Closed):
+    include_usage: bool | None = None
+
+
+class Speculation(_Closed):
+    enabled: bool | None = None
+    mode: Mode | None = None
+    block_size: Annotated[int, Field(ge=1, le=16)] | None = None
+    fact_check: FactCheck | None = None
+
+
+class GenerationBody(_Closed):
+    """What both endpoints take. ``user`` identifies the caller's end user; the answer never depends on it."""
+
+    model: str
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: Uint32 | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[TokenKey, float] | None = None
+    seed: int | None = None
+    max_tokens: TokenCount | None = None
+    max_completion_tokens: TokenCount | None = None
+    stop: Annotated[list[str], BeforeValidator(_listed), Field(max_length=16)] | None = None
+    stop_token_ids: list[Uint32] | None = None
+    ignore_eos: bool | None = None
+    user: str | None = None
+    n: Annotated[int, Field(ge=1, le=1)] | None = None
+    logprobs: Unsupported | None = None
+    speculation: Speculation | None = None
+
+
+class ChatBody(GenerationBody):
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+
+
+class CompletionBody(GenerationBody):
+    prompt: Annotated[str | list[int], PlainValidator(_one_prompt)]
+    echo: Unsupported | None = None
+
+
+def parse(kind: type[BodyType], body: bytes) -> BodyType:
+    """Raises InvalidRequest naming the first field at fault."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise from_validation(error) from None

@@ -1,0 +1,137 @@
+"""OpenAI bodies to what the engine takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from common.errors import InvalidRequest
+from common.types import (
+    FactCheck,
+    GenerateRequest,
+    Message,
+    Mode,
+    Prompt,
+    RouteRequest,
+    SamplingParams,
+    SpeculationParams,
+    Stopping,
+)
+from gateway.schema import ChatBody, CompletionBody, GenerationBody, Speculation
+
+HEAD_CHARACTERS = 200
+
+_SAMPLING_FIELDS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "seed",
+)
+
+
+def to_generate(body: ChatBody | CompletionBody, request_id: str) -> GenerateRequest:
+    """The request as the verify service takes it, its drafts not yet chosen.
+
+    Raises:
+        InvalidRequest: for a value out of range, or fields that contradict each other.
+    """
+    _check_stream_options(body)
+    return GenerateRequest(
+        request_id=request_id,
+        prompt=_prompt(body),
+        sampling=_sampling(body),
+        stopping=_stopping(body),
+        speculation=_speculation(body.speculation or Speculation()),
+    )
+
+
+def to_route(request: GenerateRequest, model: str) -> RouteRequest:
+    """What the router needs to know; nothing of a prompt of token ids can be read here."""
+    return RouteRequest(
+        request_id=request.request_id,
+        model=model,
+        head=_head(request.prompt),
+        prompt_characters=_characters(request.prompt),
+        speculation_disabled=request.speculation.disabled,
+    )
+
+
+def _check_stream_options(body: GenerationBody) -> None:
+    if body.stream_options is not None and not body.stream:
+        raise InvalidRequest("stream_options is only allowed when stream is true", field="stream_options")
+
+
+def _prompt(body: ChatBody | CompletionBody) -> Prompt:
+    if isinstance(body, CompletionBody):
+        return body.prompt
+    return tuple(Message(m.role, "".join(part.text for part in m.content)) for m in body.messages)
+
+
+def _given(body: GenerationBody, names: Iterable[str]) -> dict[str, Any]:
+    """Only the fields the client set, so that defaults stay where the engine defines them."""
+    values = {name: getattr(body, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _sampling(body: GenerationBody) -> SamplingParams:
+    bias = {int(token): value for token, value in (body.logit_bias or {}).items()}
+    return SamplingParams(**_given(body, _SAMPLING_FIELDS), logit_bias=bias)
+
+
+def _stopping(body: GenerationBody) -> Stopping:
+    return Stopping(
+        max_tokens=_max_tokens(body),
+        stop=tuple(body.stop or ()),
+        stop_token_ids=frozenset(body.stop_token_ids or ()),
+        ignore_eos=bool(body.ignore_eos),
+    )
+
+
+def _max_tokens(body: GenerationBody) -> int | None:
+    if body.max_completion_tokens is None:
+        return body.max_tokens
+    if body.max_tokens not in (None, body.max_completion_tokens):
+        raise InvalidRequest("max_tokens and max_completion_tokens differ", field="max_tokens")
+    return body.max_completion_tokens
+
+
+def _speculation(asked: Speculation) -> SpeculationParams:
+    fact_check = asked.fact_check or FactCheck.OFF
+    return SpeculationParams(
+        disabled=asked.enabled is False,
+        mode=_mode(asked.mode, fact_check),
+        block_size=asked.block_size,
+        fact_check=fact_check,
+    )
+
+
+def _mode(asked: Mode | None, fact_check: FactCheck) -> Mode | None:
+    """Refusing a draft biases what rejection sampling yields, so a veto needs the keyed mode."""
+    if fact_check is not FactCheck.VETO:
+        return asked
+    if asked is Mode.REJECTION:
+        raise InvalidRequest(
+            "speculation.mode must be keyed when speculation.fact_check is veto", field="speculation.mode"
+        )
+    return Mode.KEYED
+
+
+def _head(prompt: Prompt) -> str:
+    if isinstance(prompt, str):
+        return prompt[:HEAD_CHARACTERS]
+    if isinstance(prompt, list):
+        return ""
+    last = next((m.content for m in reversed(prompt) if m.role == "user"), "")
+    return last[:HEAD_CHARACTERS]
+
+
+def _characters(prompt: Prompt) -> int:
+    if isinstance(prompt, str):
+        return len(prompt)
+    if isinstance(prompt, list):
+        return 0
+    return sum(len(m.content) for m in prompt)

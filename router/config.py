@@ -1,0 +1,100 @@
+"""The router's configuration, from ``TANDEM_ROUTER_*``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, NoReturn
+
+from pydantic import Field
+
+from common.errors import ConfigError
+from router.classifier import PROMPT_CLASSES
+from router.registry import VERIFY_POOL
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Seconds = Annotated[float, Field(gt=0, le=3600)]
+
+
+@dataclass(frozen=True, slots=True)
+class RouterConfig:
+    """``verify``, ``drafts`` and ``classes`` are written as JSON.
+
+    Args:
+        verify: the verify replicas, ``["host:port", ...]``.
+        drafts: draft pools and their replicas, ``{"ngram": ["host:port", ...], ...}``.
+        classes: prompt classes and their pools in order of preference, ``{"code": ["ngram"], ...}``; a
+            class that is not named uses all pools in the order of ``drafts``, one with an empty list none.
+        metrics_port: 0 turns metrics off.
+
+    Raises:
+        ConfigError: for an address that is not host:port or is given twice, an unknown class or pool.
+    """
+
+    verify: Annotated[tuple[str, ...], Field(min_length=1)]
+    drafts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    host: str = "0.0.0.0"
+    port: Port = 50051
+    metrics_port: Port = 9101
+    poll_seconds: Seconds = 1.0
+    poll_timeout_seconds: Seconds = 1.0
+    breaker_failures: Annotated[int, Field(ge=1)] = 3
+    breaker_open_seconds: Seconds = 2.0
+    breaker_max_open_seconds: Seconds = 10.0
+    max_drafts_per_plan: Annotated[int, Field(ge=1, le=8)] = 2
+    drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    def __post_init__(self) -> None:
+        self._check_addresses()
+        self._check_pools()
+        self._check_classes()
+        if self.breaker_max_open_seconds < self.breaker_open_seconds:
+            _refuse("breaker_max_open_seconds", "must not be below TANDEM_ROUTER_BREAKER_OPEN_SECONDS")
+
+    def _check_addresses(self) -> None:
+        seen: set[str] = set()
+        for name, address in self._addresses():
+            if not _is_address(address):
+                _refuse(name, f"{address!r} is not host:port")
+            if address in seen:
+                _refuse(name, f"{address} is given twice")
+            seen.add(address)
+
+    def _addresses(self) -> Iterator[tuple[str, str]]:
+        """Every address with the field that gives it."""
+        yield from (("verify", address) for address in self.verify)
+        for addresses in self.drafts.values():
+            yield from (("drafts", address) for address in addresses)
+
+    def _check_pools(self) -> None:
+        for pool in self.drafts:
+            if pool in ("", VERIFY_POOL):
+                _refuse("drafts", f"{pool!r} cannot be the name of a draft pool")
+
+    def _check_classes(self) -> None:
+        for prompt_class, pools in self.classes.items():
+            if prompt_class not in PROMPT_CLASSES:
+                _refuse("classes", f"unknown class {prompt_class!r}; known are {_listed(PROMPT_CLASSES)}")
+            for pool in pools:
+                if pool not in self.drafts:
+                    _refuse("classes", f"{prompt_class} names the unknown pool {pool!r}")
+            if len(set(pools)) < len(pools):
+                _refuse("classes", f"{prompt_class} names a pool twice")
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    bare_ipv6 = ":" in host and not (host.startswith("[") and host.endswith("]"))
+    in_range = port.isascii() and port.isdigit() and 0 < int(port) < 65536
+    return bool(host) and not bare_ipv6 and in_range and not any(map(str.isspace, text))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _refuse(field_name: str, rule: str) -> NoReturn:
+    variable = f"TANDEM_ROUTER_{field_name.upper()}"
+    raise ConfigError(f"{variable}: {rule}", field=variable)

@@ -1,0 +1,67 @@
+"""Keeps the registry's reports fresh and its breakers fed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from common import logging
+from common.errors import TandemError
+from router.clients import StatusClient
+from router.registry import Endpoint, Registry
+
+log = logging.get("router.poller")
+
+
+class Poller:
+    """Polls every endpoint each ``interval_seconds``; a slow one only misses its own turns."""
+
+    def __init__(self, registry: Registry, client: StatusClient, interval_seconds: float) -> None:
+        self._registry = registry
+        self._client = client
+        self._interval_seconds = interval_seconds
+        self._in_flight: set[Endpoint] = set()
+
+    async def poll_all(self) -> None:
+        """One round, ended when the slowest endpoint has answered or timed out."""
+        await asyncio.gather(*map(self._poll, self._registry))
+
+    async def run(self) -> None:
+        """Poll until cancelled, the first time after one interval."""
+        async with asyncio.TaskGroup() as polls:
+            while True:
+                await asyncio.sleep(self._interval_seconds)
+                for endpoint in self._registry:
+                    polls.create_task(self._poll(endpoint))
+
+    async def _poll(self, endpoint: Endpoint) -> None:
+        if endpoint in self._in_flight or not endpoint.breaker.allow():
+            return
+        self._in_flight.add(endpoint)
+        was_available = endpoint.available
+        try:
+            await self._refresh(endpoint)
+        finally:
+            self._in_flight.discard(endpoint)
+        if endpoint.available != was_available:
+            _log_change(endpoint)
+
+    async def _refresh(self, endpoint: Endpoint) -> None:
+        # A plan made while the poll is on its way may be missing from the answer, so it stays counted.
+        planned_before = endpoint.planned
+        try:
+            report = await self._client.status(endpoint)
+        except TandemError as error:
+            endpoint.breaker.failed()
+            log.debug("poll failed", pool=endpoint.pool, address=endpoint.address, error=error.message)
+        else:
+            endpoint.refresh(report, included=planned_before)
+            endpoint.breaker.succeeded()
+
+
+def _log_change(endpoint: Endpoint) -> None:
+    log.info(
+        "endpoint is available" if endpoint.available else "endpoint is not available",
+        pool=endpoint.pool,
+        address=endpoint.address,
+        breaker=endpoint.breaker.state.value,
+    )
