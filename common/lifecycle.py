@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Coroutine
 from typing import Any
 
 import prometheus_client
 
 from common import logging
+from common.errors import ConfigError
 
 
 def serve_metrics(port: int) -> None:
@@ -28,6 +30,10 @@ def stop_event() -> asyncio.Event:
 
 
 def run(service: str, main: Coroutine[Any, Any, None], log_level: str) -> None:
-    """Run a service's ``main`` to its end, with logging set up."""
+    """Run a service's ``main`` to its end, with logging set up; a ConfigError exits with status 2."""
     logging.configure(service, log_level)
-    asyncio.run(main)
+    try:
+        asyncio.run(main)
+    except ConfigError as error:
+        print(f"{service}: {error.message}", file=sys.stderr)
+        sys.exit(2)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from common.errors import InvalidRequest
 
@@ -16,6 +18,8 @@ DRAFTS_CAP = 10_000
 TAGS_CAP = 10_000
 
 _PAYLOAD = b"payload"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +61,29 @@ class TagRecord:
     flags: tuple[Flag, ...] = ()
 
 
+_DRAFT = TypeAdapter(DraftRecord)
+_TAG = TypeAdapter(TagRecord)
+
+
 def encode(record: DraftRecord | TagRecord) -> dict[Any, Any]:
     """The fields of a stream entry, bytes to bytes; typed loosely as redis-py wants its mappings."""
-    return {_PAYLOAD: json.dumps(asdict(record), ensure_ascii=False).encode()}
+    return {_PAYLOAD: json.dumps(asdict(record)).encode()}
 
 
 def decode_draft(fields: Mapping[bytes, bytes]) -> DraftRecord:
     """Raises InvalidRequest for an entry that is not a draft record."""
-    try:
-        values = json.loads(fields[_PAYLOAD])
-        values["token_ends"] = tuple(int(end) for end in values["token_ends"])
-        return DraftRecord(**values)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidRequest(f"not a draft record: {error}", field="payload") from None
+    return _decode(_DRAFT, fields)
 
 
 def decode_tag(fields: Mapping[bytes, bytes]) -> TagRecord:
     """Raises InvalidRequest for an entry that is not a tag record."""
+    return _decode(_TAG, fields)
+
+
+def _decode(record: TypeAdapter[T], fields: Mapping[bytes, bytes]) -> T:
     try:
-        values = json.loads(fields[_PAYLOAD])
-        values["flags"] = tuple(Flag(**flag) for flag in values["flags"])
-        return TagRecord(**values)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidRequest(f"not a tag record: {error}", field="payload") from None
+        return record.validate_json(fields.get(_PAYLOAD, b""))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "payload"
+        raise InvalidRequest(f"not a stream record: {where}: {first['msg']}", field="payload") from None

@@ -16,6 +16,8 @@ from gateway.metrics import REQUESTS
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
+_PROBES = ("/livez", "/readyz", "/metrics")
+
 log = logging.get("gateway.http")
 
 
@@ -71,4 +73,5 @@ def choose_request_id(incoming: str | None) -> str:
 def _record(scope: Scope, request_id: str, status: int, seconds: float) -> None:
     route: str = getattr(scope.get("route"), "path", "other")
     REQUESTS.labels(route=route, status=str(status)).inc()
-    log.info("request", request_id=request_id, route=route, status=status, seconds=round(seconds, 4))
+    say = log.debug if route in _PROBES else log.info
+    say("request", request_id=request_id, route=route, status=status, seconds=round(seconds, 4))

@@ -1,0 +1,110 @@
+"""Claims against rules. Pure: a text and rules in, findings out."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fact_check_service.claims import Claim, Verdict, extract
+from fact_check_service.dates import dates
+from fact_check_service.numbers import quantities
+from fact_check_service.rules import Rule, Rules
+from fact_check_service.sentences import Span
+
+MAX_CHARACTERS = 4_096
+"""Only the end of a longer text is looked at: the block stands there."""
+
+EXTRACTORS = (quantities, dates)
+
+# A sentence that denies, supposes or asks does not claim.
+_DOUBT = re.compile(
+    r"\b(?:not|never|no longer|neither|nor|cannot|myth|false(?:ly)?|incorrect(?:ly)?|wrong(?:ly)?"
+    r"|mistaken(?:ly)?|impossible|instead of|rather than|if|unless|would|could|might|hypothetical(?:ly)?)\b"
+    r"|n['’]t\b|\?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The verdict on one claim; ``rule`` and ``evidence`` are empty while it is unknown."""
+
+    claim: Claim
+    verdict: Verdict
+    rule: str = ""
+    evidence: str = ""
+
+
+class Checker(Protocol):
+    """Judges the claims of a text. Awaited, so that one may look things up."""
+
+    async def check(self, text: str) -> Sequence[Finding]: ...
+
+
+class RuleChecker:
+    """Judges by a rules file alone."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    async def check(self, text: str) -> Sequence[Finding]:
+        return check(text, self._rules)
+
+
+def check(text: str, rules: Rules) -> tuple[Finding, ...]:
+    """A finding for every claim in the last ``MAX_CHARACTERS`` of ``text``, in order."""
+    start = max(0, len(text) - MAX_CHARACTERS)
+    return tuple(
+        finding
+        for sentence, claims in extract(text, start, EXTRACTORS)
+        for finding in _judge(text, sentence, claims, rules)
+    )
+
+
+def _judge(text: str, sentence: Span, claims: list[Claim], rules: Rules) -> list[Finding]:
+    """Support outweighs contradiction: a value right for one rule is not about the other's subject."""
+    known: dict[Claim, Finding] = {}
+    if not _DOUBT.search(text, *sentence):
+        for rule in rules:
+            for claim, verdict in _opinions(text, sentence, claims, rule):
+                if claim not in known or verdict is Verdict.SUPPORTED:
+                    known[claim] = Finding(claim, verdict, rule.name, rule.evidence)
+    return [known.get(claim, Finding(claim, Verdict.UNKNOWN)) for claim in claims]
+
+
+def _opinions(text: str, sentence: Span, claims: list[Claim], rule: Rule) -> list[tuple[Claim, Verdict]]:
+    """The rule's verdicts on the claims that it judges, the unknown left out."""
+    comparable = [claim for claim in claims if rule.comparable(claim)]
+    judged = _about_subject(text, sentence, comparable, rule) if comparable else []
+    if not judged or (rule.unless and rule.unless.search(text, *sentence)):
+        return []
+    verdicts = ((claim, rule.compare(claim)) for claim in judged)
+    return [(claim, verdict) for claim, verdict in verdicts if verdict is not Verdict.UNKNOWN]
+
+
+def _about_subject(text: str, sentence: Span, claims: list[Claim], rule: Rule) -> list[Claim]:
+    """Those of the claims, all comparable, that are about the rule's subject.
+
+    A sentence that states the right value has it for the subject, wherever it stands ("At 0 °C water
+    freezes and at 100 °C it boils"); otherwise the nearest claim to each match is taken for it.
+    """
+    ends = [match.end() for match in rule.subject.finditer(text, *sentence)]
+    if not ends or rule.judges == "every":
+        return claims if ends else []
+    right = [claim for claim in claims if rule.compare(claim) is Verdict.SUPPORTED]
+    return right or list(dict.fromkeys(_nearest(claims, ends)))
+
+
+def _nearest(claims: list[Claim], positions: list[int]) -> Iterator[Claim]:
+    starts = [claim.span.start for claim in claims]
+    for position in positions:
+        after = bisect_left(starts, position)
+        neighbours = claims[max(0, after - 1) : after + 1]
+        yield min(neighbours, key=lambda claim: _distance(claim.span, position))
+
+
+def _distance(span: Span, position: int) -> int:
+    return span.start - position if span.start >= position else abs(position - span.end)

@@ -1,0 +1,32 @@
+"""What ``TANDEM_FACT_CHECK_*`` sets."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+
+def _consumer_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """``consumer`` must differ between living workers; entries pending at another for longer than
+    ``claim_idle_ms`` are taken over. ``rules_path`` empty: the packaged rules. ``metrics_port`` 0: off.
+    """
+
+    redis_url: Annotated[str, Field(pattern=r"^(rediss?|unix)://")] = "redis://127.0.0.1:6379/0"
+    consumer: Annotated[str, Field(min_length=1)] = field(default_factory=_consumer_name)
+    batch_size: Annotated[int, Field(ge=1, le=1_000)] = 64
+    read_block_ms: Annotated[int, Field(ge=1, le=10_000)] = 500
+    claim_idle_ms: Annotated[int, Field(ge=1)] = 5_000
+    claim_every_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    rules_path: str = ""
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] = 9104
+    drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -1,0 +1,26 @@
+"""What the service counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from prometheus_client import Counter, Gauge, Histogram
+
+BLOCKS = Counter("tandem_fact_check_blocks", "Blocks checked.")
+FLAGS = Counter("tandem_fact_check_flags", "Contradicted claims flagged.", ["rule"])
+MALFORMED = Counter("tandem_fact_check_malformed", "Entries that could not be read or checked.")
+CLAIMED = Counter("tandem_fact_check_claimed", "Entries taken over from a worker that left them pending.")
+SECONDS = Histogram(
+    "tandem_fact_check_seconds",
+    "Time to check one block.",
+    buckets=(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5),
+)
+LAG = Gauge("tandem_fact_check_lag", "Entries not yet delivered to the group, and pending; NaN when unknown.")
+
+
+def start(rules: Iterable[str]) -> None:
+    """Begin every labelled counter at 0: a rate needs the value before the first event."""
+    LAG.set(math.nan)
+    for rule in rules:
+        FLAGS.labels(rule)

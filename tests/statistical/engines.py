@@ -1,0 +1,114 @@
+"""A real engine over a tiny model, asked for many three-token answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from common.model.block_manager import BlockManager
+from common.model.runner import ModelRunner
+from common.model.tokenizer import Tokenizer
+from common.types import (
+    Delta,
+    DraftEndpoint,
+    GenerateRequest,
+    Mode,
+    SamplingParams,
+    SpeculationParams,
+    Stopping,
+)
+from tests.statistical.drafts import InProcessDraft
+from tests.statistical.reference import Array, Target
+from tests.support.models import tiny_tokenizer
+from verify_service.acceptance import ACCEPTANCE, Acceptance
+from verify_service.admission import Admission
+from verify_service.drafts.hub import DraftHub
+from verify_service.engine import Engine
+from verify_service.scheduler import Scheduler
+from verify_service.tags import TagReader
+
+ANSWER = 3
+_BATCH = 256
+_NUM_BLOCKS = 1024
+
+
+def engine(model: Any, draft: InProcessDraft | None, acceptance: Mapping[Mode, Acceptance]) -> Engine:
+    """Blocks of two guesses, so that one is followed by another and both by a bonus token."""
+    tokenizer = Tokenizer(tiny_tokenizer())
+    vocabulary = int(model.config.vocab_size)
+    admission = Admission(
+        tokenizer=tokenizer,
+        model_name="tiny",
+        system_fingerprint="tiny",
+        vocabulary_size=vocabulary,
+        context_length=64,
+        eos_token_ids=frozenset(),
+        block_size=2,
+        max_block_size=2,
+        fact_checks=False,
+    )
+    return Engine(
+        admission,
+        Scheduler(BlockManager(_NUM_BLOCKS), _BATCH, 100_000, 8192),
+        ModelRunner(model, _NUM_BLOCKS),
+        drafts=DraftHub(tokenizer.fingerprint, vocabulary, 1.0, make_link=lambda _: draft or _no_draft()),
+        tags=TagReader(""),
+        acceptance=acceptance,
+    )
+
+
+def _no_draft() -> InProcessDraft:
+    raise AssertionError("no draft was planned")
+
+
+async def count_outcomes(
+    model: Any,
+    target: Target,
+    params: SamplingParams,
+    mode: Mode,
+    *,
+    draft: InProcessDraft | None,
+    samples: int,
+    acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
+) -> tuple[Array, float]:
+    """How often each three-token answer came, and the share of guesses accepted. Seeds 0 to ``samples``."""
+    runs = engine(model, draft, acceptance)
+    counts = np.zeros((target.vocabulary,) * ANSWER)
+    loop = asyncio.create_task(runs.run())
+    drafts = (DraftEndpoint("in-process", "in-process"),) if draft else ()
+    requests = [
+        GenerateRequest(
+            request_id=str(seed),
+            prompt=list(target.prompt),
+            sampling=replace(params, seed=seed),
+            stopping=Stopping(max_tokens=ANSWER),
+            speculation=SpeculationParams(mode=mode),
+            drafts=drafts,
+        )
+        for seed in range(samples)
+    ]
+    accepted = drafted = 0
+    for tokens, answer_accepted, answer_drafted in await asyncio.gather(
+        *(_answer(runs, r) for r in requests)
+    ):
+        counts[tuple(tokens)] += 1
+        accepted += answer_accepted
+        drafted += answer_drafted
+    loop.cancel()
+    await asyncio.gather(loop, return_exceptions=True)
+    return counts, accepted / max(drafted, 1)
+
+
+async def _answer(runs: Engine, request: GenerateRequest) -> tuple[Sequence[int], int, int]:
+    tokens: list[int] = []
+    accepted = drafted = 0
+    async for event in runs.generate(request):
+        if isinstance(event, Delta):
+            tokens += event.token_ids
+        elif hasattr(event, "stats"):
+            accepted, drafted = event.stats.accepted_tokens, event.stats.draft_tokens
+    return tokens, accepted, drafted
