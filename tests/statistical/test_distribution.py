@@ -23,8 +23,8 @@ PROMPT = (5, 9, 33, 12, 5)
 PARAMETERS = {
     "plain": SamplingParams(temperature=0.6),
     "top-k": SamplingParams(temperature=0.9, top_k=5),
-    "top-p": SamplingParams(temperature=0.9, top_p=0.7),
-    "min-p": SamplingParams(temperature=0.9, min_p=0.1),
+    "top-p": SamplingParams(temperature=1.3, top_p=0.8),
+    "min-p": SamplingParams(temperature=1.3, min_p=0.05),
     "penalties": SamplingParams(
         temperature=0.5, repetition_penalty=1.3, frequency_penalty=0.7, presence_penalty=0.5
     ),

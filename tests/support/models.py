@@ -100,7 +100,7 @@ def reference_logits(model: Any, tokens: Sequence[int], attention: str = "sdpa")
 
 
 def reference_greedy(model: Any, tokens: Sequence[int], count: int, attention: str = "sdpa") -> list[int]:
-    """The next ``count`` tokens, each from a fresh pass over the whole sequence; past an end of sequence too."""
+    """The next ``count`` tokens, each from a pass over the whole sequence; past an end of sequence too."""
     grown = list(tokens)
     for _ in range(count):
         grown.append(int(reference_logits(model, grown, attention)[-1].argmax()))

@@ -55,7 +55,7 @@ def half_wrong(script: Script) -> Propose:
 
     def propose(session: DraftSession) -> Block:
         guesses = script.continuation(session.tokens, session.block_size)
-        right = (len(session.tokens) * 7 + session.block_size) % (session.block_size + 1)
+        right = hash(tuple(session.tokens)) % (session.block_size + 1)
         wrong = [1 + guess % (script.vocabulary_size - 1) for guess in guesses[right:]]
         return session.block([*guesses[:right], *wrong])
 

@@ -1,0 +1,144 @@
+"""Hypothesis strategies for everything that crosses a wire."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from common.types import (
+    Annotation,
+    Block,
+    Close,
+    Commit,
+    Delta,
+    DraftEndpoint,
+    FactCheck,
+    Finished,
+    FinishReason,
+    GenerateRequest,
+    Message,
+    Mode,
+    Open,
+    Origin,
+    Plan,
+    Proposed,
+    Provenance,
+    Refused,
+    RouteRequest,
+    SamplingParams,
+    SparseDistribution,
+    SpeculationParams,
+    SpeculationStats,
+    Started,
+    Stopping,
+    Usage,
+)
+
+uint32 = st.integers(0, 2**32 - 1)
+counts = st.integers(1, 2**32 - 1)
+uint64 = st.integers(0, 2**64 - 1)
+probabilities = st.floats(0, 1, width=32)
+token_ids = st.lists(uint32, max_size=5)
+texts = st.text(max_size=10)
+names = st.text(min_size=1, max_size=10)
+
+sampling = st.builds(
+    SamplingParams,
+    temperature=st.floats(0, 2),
+    top_k=uint32,
+    top_p=st.floats(0, 1, exclude_min=True),
+    min_p=st.floats(0, 1),
+    repetition_penalty=st.floats(0, 10, exclude_min=True),
+    frequency_penalty=st.floats(-2, 2),
+    presence_penalty=st.floats(-2, 2),
+    logit_bias=st.dictionaries(uint32, st.floats(-100, 100), max_size=3),
+    seed=st.none() | st.integers(-(2**63), 2**63 - 1),
+)
+endpoints = st.lists(st.builds(DraftEndpoint, texts, texts), max_size=3).map(tuple)
+distributions = st.lists(st.tuples(uint32, probabilities), max_size=4).map(
+    lambda pairs: SparseDistribution(tuple(t for t, _ in pairs), tuple(p for _, p in pairs))
+)
+blocks = st.builds(
+    Block,
+    block_id=uint64,
+    base_length=uint32,
+    token_ids=token_ids.map(tuple),
+    parents=st.lists(st.integers(-1, 2**31 - 1), max_size=5).map(tuple),
+    probabilities=st.lists(probabilities, max_size=5).map(tuple),
+    distributions=st.lists(distributions, max_size=3).map(tuple),
+    confidences=st.lists(probabilities, max_size=5).map(tuple),
+    source=texts,
+    model_version=texts,
+    drafting_seconds=st.floats(0, 1e6),
+)
+opens = st.builds(
+    Open,
+    session_id=names,
+    fingerprint=texts,
+    vocabulary_size=uint32,
+    token_ids=token_ids,
+    prompt_length=uint32,
+    sampling=sampling,
+    mode=st.sampled_from(Mode),
+    noise_seed=uint64,
+    block_size=uint32,
+    max_block_size=counts,
+    tree_width=counts,
+    hidden_states=st.booleans(),
+    publish=st.booleans(),
+)
+commits = st.builds(
+    Commit,
+    session_id=names,
+    base_length=uint32,
+    block_id=uint64,
+    accepted=uint32,
+    token_ids=token_ids.map(tuple),
+    block_size=uint32,
+)
+updates = opens | commits | st.builds(Close, session_id=names)
+answers = st.builds(Proposed, names, blocks) | st.builds(Refused, names, texts, texts)
+
+prompts = st.lists(st.builds(Message, texts, texts), max_size=3).map(tuple) | texts | token_ids
+generate_requests = st.builds(
+    GenerateRequest,
+    request_id=texts,
+    prompt=prompts,
+    sampling=sampling,
+    stopping=st.builds(
+        Stopping,
+        max_tokens=st.none() | counts,
+        stop=st.lists(names, max_size=3).map(tuple),
+        stop_token_ids=st.frozensets(uint32, max_size=3),
+        ignore_eos=st.booleans(),
+    ),
+    speculation=st.builds(
+        SpeculationParams,
+        disabled=st.booleans(),
+        mode=st.none() | st.sampled_from(Mode),
+        block_size=st.none() | counts,
+        fact_check=st.sampled_from(FactCheck),
+    ),
+    drafts=endpoints,
+)
+started = st.builds(Started, texts, uint32, st.sampled_from(Mode), texts)
+deltas = st.builds(
+    Delta,
+    token_ids=token_ids.map(tuple),
+    provenance=st.lists(st.builds(Provenance, st.sampled_from(Origin), texts), max_size=5).map(tuple),
+    text=texts,
+    annotations=st.lists(st.builds(Annotation, uint32, uint32, texts, texts, texts, texts), max_size=2).map(
+        tuple
+    ),
+)
+finished = st.builds(
+    Finished,
+    reason=st.sampled_from(FinishReason),
+    usage=st.builds(Usage, uint32, uint32),
+    stats=st.builds(
+        SpeculationStats, uint32, uint32, uint32, uint32, token_ids, token_ids, uint32, uint32, uint32
+    ),
+)
+events = started | deltas | finished
+
+route_requests = st.builds(RouteRequest, texts, texts, texts, uint32, st.booleans())
+plans = st.builds(Plan, texts, texts, endpoints, texts)

@@ -1,0 +1,101 @@
+"""Ranges are checked where a value is made, so nothing past the edge holds one out of range."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from common.errors import InvalidRequest
+from common.types import Block, SamplingParams, SparseDistribution, Stopping
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", -0.1),
+        ("temperature", 2.1),
+        ("temperature", math.nan),
+        ("temperature", math.inf),
+        ("top_k", -1),
+        ("top_p", 0.0),
+        ("top_p", 1.1),
+        ("top_p", math.nan),
+        ("min_p", -0.1),
+        ("min_p", 1.1),
+        ("min_p", math.nan),
+        ("repetition_penalty", 0.0),
+        ("repetition_penalty", 10.1),
+        ("repetition_penalty", math.nan),
+        ("frequency_penalty", -2.1),
+        ("frequency_penalty", 2.1),
+        ("frequency_penalty", math.nan),
+        ("presence_penalty", -2.1),
+        ("presence_penalty", 2.1),
+        ("presence_penalty", math.nan),
+        ("logit_bias", {0: -100.1}),
+        ("logit_bias", {0: 1.0, 1: 100.1}),
+        ("logit_bias", {0: math.nan}),
+        ("seed", 2**63),
+        ("seed", -(2**63) - 1),
+    ],
+)
+def test_a_sampling_parameter_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        SamplingParams(**{name: value})
+    assert caught.value.field == name
+    assert name in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", 0),
+        ("temperature", 2),
+        ("top_k", 0),
+        ("top_k", 2**32 - 1),
+        ("top_p", 5e-324),
+        ("top_p", 1),
+        ("min_p", 0),
+        ("min_p", 1),
+        ("repetition_penalty", 5e-324),
+        ("repetition_penalty", 10),
+        ("frequency_penalty", -2),
+        ("presence_penalty", 2),
+        ("logit_bias", {0: -100, 2**32 - 1: 100}),
+        ("seed", -(2**63)),
+        ("seed", 2**63 - 1),
+    ],
+)
+def test_the_ends_of_every_range_are_allowed(name: str, value: Any) -> None:
+    assert getattr(SamplingParams(**{name: value}), name) == value
+
+
+@pytest.mark.parametrize("penalty", ["repetition_penalty", "frequency_penalty", "presence_penalty"])
+def test_any_penalty_makes_the_parameters_penalised(penalty: str) -> None:
+    changed: Any = {penalty: 0.5}
+    assert SamplingParams(**changed).penalised
+    assert not SamplingParams().penalised
+
+
+@pytest.mark.parametrize("max_tokens", [0, -1])
+def test_an_answer_of_no_tokens_is_refused(max_tokens: int) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        Stopping(max_tokens=max_tokens)
+    assert caught.value.field == "max_tokens"
+
+
+def test_an_empty_stop_string_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        Stopping(stop=("end", ""))
+    assert caught.value.field == "stop"
+
+
+def test_the_prefix_of_a_block_shortens_everything_that_goes_with_its_tokens() -> None:
+    q = SparseDistribution((1,), (1.0,))
+    block = Block(
+        7, 3, (1, 2, 3), (-1, 0, 1), (0.1, 0.2, 0.3), (q, q, q), (0.4, 0.5, 0.6), "source", "v1", 0.5
+    )
+    expected = Block(7, 3, (1, 2), (-1, 0), (0.1, 0.2), (q, q), (0.4, 0.5), "source", "v1", 0.5)
+    assert block.prefix(2) == expected

@@ -1,0 +1,52 @@
+"""A model runner that is all cache: its logits depend on every token it finds in a sequence's blocks."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from common.model.block_manager import BLOCK_SIZE
+from common.model.runner import Segment
+
+VOCABULARY = 100
+
+
+def logits_after(tokens: Sequence[int]) -> Tensor:
+    """[vocabulary], of one whole text."""
+    seed = zlib.crc32(bytes(tokens))
+    return 3 * torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(seed))
+
+
+class PagedRunner:
+    """Keeps tokens where a model keeps keys and values; notices blocks that are shared or too few.
+
+    Attributes:
+        ran: for each pass the number of tokens of each segment.
+    """
+
+    def __init__(self, num_blocks: int) -> None:
+        self._slots: list[int | None] = [None for _ in range(num_blocks * BLOCK_SIZE)]
+        self.ran: list[list[int]] = []
+
+    def run(self, segments: Sequence[Segment]) -> list[Tensor]:
+        used = [block for segment in segments for block in set(segment.blocks)]
+        assert len(used) == len(set(used)), "two sequences share a block"
+        self.ran.append([len(segment.token_ids) for segment in segments])
+        return [self._run(segment) for segment in segments]
+
+    def _run(self, segment: Segment) -> Tensor:
+        for position, token_id in enumerate(segment.token_ids, segment.start):
+            self._slots[self._slot(segment, position)] = token_id
+        length = segment.start + len(segment.token_ids)
+        rows = [self._logits(segment, end) for end in range(length - segment.logits + 1, length + 1)]
+        return torch.stack(rows)
+
+    def _logits(self, segment: Segment, length: int) -> Tensor:
+        tokens = [self._slots[self._slot(segment, position)] for position in range(length)]
+        return logits_after([token for token in tokens if token is not None])
+
+    def _slot(self, segment: Segment, position: int) -> int:
+        return segment.blocks[position // BLOCK_SIZE] * BLOCK_SIZE + position % BLOCK_SIZE

@@ -1,0 +1,78 @@
+"""Opened sessions and the target's side of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from common.types import Commit, Mode, Open, SamplingParams
+from draft_service.session import Session
+
+GREEDY = SamplingParams(temperature=0)
+
+
+def opening(
+    session_id: str = "s",
+    tokens: Sequence[int] = (1, 2, 3),
+    *,
+    block_size: int = 4,
+    sampling: SamplingParams = GREEDY,
+    mode: Mode = Mode.KEYED,
+    noise_seed: int = 0,
+    prompt_length: int | None = None,
+    fingerprint: str = "ours",
+    vocabulary_size: int = 64,
+    tree_width: int = 1,
+    hidden_states: bool = False,
+    publish: bool = False,
+) -> Open:
+    return Open(
+        session_id=session_id,
+        fingerprint=fingerprint,
+        vocabulary_size=vocabulary_size,
+        token_ids=list(tokens),
+        prompt_length=len(tokens) if prompt_length is None else prompt_length,
+        sampling=sampling,
+        mode=mode,
+        noise_seed=noise_seed,
+        block_size=block_size,
+        max_block_size=8,
+        tree_width=tree_width,
+        hidden_states=hidden_states,
+        publish=publish,
+    )
+
+
+def commitment(
+    session_id: str = "s",
+    base_length: int = 3,
+    *,
+    block_id: int = 0,
+    accepted: int = 0,
+    tokens: Sequence[int] = (),
+    block_size: int = 4,
+) -> Commit:
+    return Commit(session_id, base_length, block_id, accepted, tuple(tokens), block_size)
+
+
+def opened(
+    session_id: str = "s",
+    tokens: Sequence[int] = (1, 2, 3),
+    *,
+    block_size: int = 4,
+    sampling: SamplingParams = GREEDY,
+    mode: Mode = Mode.KEYED,
+    noise_seed: int = 0,
+    prompt_length: int | None = None,
+    publish: bool = False,
+) -> Session:
+    update = opening(
+        session_id,
+        tokens,
+        block_size=block_size,
+        sampling=sampling,
+        mode=mode,
+        noise_seed=noise_seed,
+        prompt_length=prompt_length,
+        publish=publish,
+    )
+    return Session.opened(update)

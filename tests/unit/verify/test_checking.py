@@ -1,0 +1,118 @@
+"""A block from a draft that is not trusted."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common import noise, sampling
+from common.types import Block, Mode, SparseDistribution
+from verify_service.drafts.checking import InvalidBlock, check_block, sampled_as_declared
+
+VOCABULARY = 100
+HALVES = SparseDistribution((5, 6), (0.5, 0.5))
+
+
+def block(*token_ids: int, **fields: object) -> Block:
+    return Block(1, 3, token_ids, **fields)  # type: ignore[arg-type]
+
+
+def with_q(token_ids: tuple[int, ...], probabilities: tuple[float, ...]) -> Block:
+    return block(5, distributions=(SparseDistribution(token_ids, probabilities),))
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        pytest.param(block(1, 2, 3, 4, 5), "5 guesses where 4", id="longer than asked"),
+        pytest.param(block(VOCABULARY), "vocabulary", id="first unknown id"),
+        pytest.param(block(1, 2**32 - 1), "vocabulary", id="huge id"),
+        pytest.param(block(1, 2, parents=(-1, -1)), "tree", id="two roots"),
+        pytest.param(block(1, 2, parents=(-1, 1)), "tree", id="own parent"),
+        pytest.param(block(1, 2, parents=(-1,)), "tree", id="too few parents"),
+        pytest.param(block(1, 2, parents=(-1, 0, 1)), "tree", id="too many parents"),
+        pytest.param(block(parents=(-1,)), "tree", id="a parent of nothing"),
+    ],
+)
+def test_what_is_no_chain_of_known_tokens_is_refused_in_every_mode(
+    wrong: Block, reason: str, mode: Mode
+) -> None:
+    with pytest.raises(InvalidBlock, match=reason):
+        check_block(wrong, VOCABULARY, 4, mode)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        pytest.param(block(5, 6, distributions=(HALVES,)), "one distribution per guess", id="too few"),
+        pytest.param(block(5, distributions=(HALVES, HALVES)), "one distribution per guess", id="too many"),
+        pytest.param(with_q((5, 6), (1.0,)), "match", id="fewer probabilities"),
+        pytest.param(with_q((5,), (0.5, 0.5)), "match", id="fewer tokens"),
+        pytest.param(with_q((), ()), "match", id="empty"),
+        pytest.param(with_q(tuple(range(65)), (1 / 65,) * 65), "too long", id="more than 64"),
+        pytest.param(with_q((5, 5), (0.5, 0.5)), "repeated", id="repeated token"),
+        pytest.param(with_q((5, VOCABULARY), (0.5, 0.5)), "unknown", id="unknown token"),
+        pytest.param(with_q((5, 6), (1.5, -0.5)), "positive", id="negative"),
+        pytest.param(with_q((5, 6), (1.0, 0.0)), "positive", id="zero"),
+        pytest.param(with_q((5, 6), (0.5, math.nan)), "positive", id="nan"),
+        pytest.param(with_q((5, 6), (0.5, math.inf)), "positive", id="inf"),
+        pytest.param(with_q((5, 6), (0.5, 0.4)), "sum", id="sums to less"),
+        pytest.param(with_q((5, 6), (0.5, 0.6)), "sum", id="sums to more"),
+        pytest.param(with_q((6, 7), (0.5, 0.5)), "lacks its guess", id="without the guess"),
+    ],
+)
+def test_a_distribution_that_is_none_is_refused_where_it_would_be_used(wrong: Block, reason: str) -> None:
+    with pytest.raises(InvalidBlock, match=reason):
+        check_block(wrong, VOCABULARY, 4, Mode.REJECTION)
+    assert check_block(wrong, VOCABULARY, 4, Mode.KEYED).distributions == ()
+
+
+def test_a_good_block_comes_through_as_it_is_without_its_parents() -> None:
+    good = block(5, 6, parents=(-1, 0), distributions=(HALVES, HALVES), confidences=(0.5, 0.5))
+    checked = check_block(good, VOCABULARY, 2, Mode.REJECTION)
+    assert (checked.token_ids, checked.distributions, checked.parents) == ((5, 6), (HALVES, HALVES), ())
+    assert check_block(block(), VOCABULARY, 4, Mode.REJECTION) == block()
+
+
+def test_rounding_to_float32_on_the_wire_is_tolerated() -> None:
+    q = sampling.draft_distribution(torch.full((64,), 1 / 64, dtype=torch.float64))
+    assert check_block(block(5, distributions=(q,)), VOCABULARY, 4, Mode.REJECTION).distributions == (q,)
+
+
+DISTRIBUTIONS = st.lists(
+    st.dictionaries(st.integers(0, 99), st.floats(0.01, 1), min_size=2, max_size=8), min_size=1, max_size=6
+)
+
+
+@given(DISTRIBUTIONS, st.integers(0, 2**64 - 1), st.integers(0, 10_000))
+def test_an_honest_draft_is_recognised(weights: list[dict[int, float]], seed: int, position: int) -> None:
+    qs = [
+        SparseDistribution(tuple(row), tuple(value / sum(row.values()) for value in row.values()))
+        for row in weights
+    ]
+    guesses = [sampling.choose_sparse(q, seed, position + index) for index, q in enumerate(qs)]
+    assert sampled_as_declared(guesses, qs, seed, position)
+    other = [next(t for t in q.token_ids if t != guess) for q, guess in zip(qs, guesses, strict=True)]
+    for index in range(len(guesses)):
+        swapped = [*guesses[:index], other[index], *guesses[index + 1 :]]
+        assert not sampled_as_declared(swapped, qs, seed, position)
+
+
+def test_a_draft_that_sends_its_argmax_under_a_sampling_q_is_found_out_soon() -> None:
+    q = SparseDistribution((1, 2, 3), (0.6, 0.3, 0.1))
+    seeds = [noise.draft_seed(seed) for seed in range(200)]
+    believed = sum(sampled_as_declared([1] * 4, [q] * 4, seed, 10) for seed in seeds)
+    assert believed / len(seeds) < 0.25  # 0.6 ** 4 is 0.13: a block of four rarely passes by luck
+
+
+def test_the_wrong_noise_is_no_excuse() -> None:
+    q = SparseDistribution(tuple(range(50)), (0.02,) * 50)
+    guesses = [sampling.choose_sparse(q, 1, index) for index in range(8)]
+    assert sampled_as_declared(guesses, [q] * 8, 1, 0)
+    assert not sampled_as_declared(guesses, [q] * 8, 2, 0)
+    assert not sampled_as_declared(guesses, [q] * 8, 1, 1)

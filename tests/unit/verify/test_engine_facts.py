@@ -1,0 +1,196 @@
+"""The engine with fact checks: a veto changes nothing of the output, annotations come before the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import redis.asyncio as redis
+
+from common import streams
+from common.streams import Flag, TagRecord
+from common.types import (
+    Block,
+    Delta,
+    FactCheck,
+    Finished,
+    GenerateRequest,
+    Origin,
+    SpeculationParams,
+    Stopping,
+)
+from tests.support.scripted import (
+    EOS,
+    Answer,
+    Bench,
+    CharTokenizer,
+    DraftSession,
+    Propose,
+    Script,
+    ask,
+    make_engine,
+    perfect,
+    read,
+    running,
+)
+from tests.support.valkey import Valkey, require_valkey
+from tests.unit.verify.support import until
+from verify_service.engine import Waits
+from verify_service.tags import TagReader
+
+TOKENIZER = CharTokenizer()
+PROMPT = TOKENIZER.encode("when was it?")
+ANSWER = [*TOKENIZER.encode("it was in 1815, not later than that."), EOS]
+PATIENT = Waits(tag=1.0, settle=1.0)
+CLAIM = range(10, 14)  # of the answer: "1815"
+
+Send = Callable[[TagRecord], None]
+
+
+class Checker:
+    """Stands for the draft's publisher and the fact check: tags every block, flagging the claim in it."""
+
+    def __init__(self, url: str) -> None:
+        self._client = redis.Redis.from_url(url, protocol=2)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.delay_seconds = 0.0
+        self.silent = False
+
+    def checking(self, draft: Propose) -> Propose:
+        def propose(session: DraftSession) -> Block:
+            block = draft(session)
+            assert isinstance(block, Block)
+            if session.opened.publish and block.token_ids and not self.silent:
+                task = asyncio.create_task(self._tag(self._verdict(session, block)))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            return block
+
+        return propose
+
+    def _verdict(self, session: DraftSession, block: Block) -> TagRecord:
+        start = len(session.opened.token_ids[: session.opened.prompt_length]) + CLAIM.start
+        first, end = start - block.base_length, start + len(CLAIM) - block.base_length
+        inside = max(first, 0) < min(end, len(block.token_ids))
+        flag = Flag(max(first, 0), min(end, len(block.token_ids)), "1815", "date", "1816")
+        flags = (flag,) if inside else ()
+        return TagRecord(session.opened.session_id, block.block_id, block.base_length, flags)
+
+    async def _tag(self, tag: TagRecord) -> None:
+        await asyncio.sleep(self.delay_seconds)
+        await self._client.xadd(streams.TAGS, streams.encode(tag))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._client.aclose()
+
+
+@asynccontextmanager
+async def checked(
+    block_size: int = 4, waits: Waits = PATIENT
+) -> AsyncGenerator[tuple[Bench, Checker, Valkey], None]:
+    require_valkey()
+    async with Valkey() as valkey:
+        checker = Checker(valkey.url)
+        tags = TagReader(valkey.url)
+        script = Script(len(TOKENIZER))
+        script.add(PROMPT, ANSWER)
+        drafts = {"draft": checker.checking(perfect(script))}
+        bench = make_engine(script, drafts, block_size=block_size, fact_checks=True, tags=tags, waits=waits)
+        tail = asyncio.create_task(tags.run())
+        await until(lambda: tags.alive)
+        async with running(bench.engine):
+            yield bench, checker, valkey
+        tail.cancel()
+        await asyncio.gather(tail, return_exceptions=True)
+        await tags.close()
+        await checker.close()
+
+
+def asking(fact_check: FactCheck) -> GenerateRequest:
+    return ask(PROMPT, "draft", speculation=SpeculationParams(fact_check=fact_check))
+
+
+def claim_origins(answer: Answer) -> list[Origin]:
+    return [answer.provenance[index].origin for index in CLAIM]
+
+
+@pytest.mark.parametrize("block_size", [1, 3, 8])
+async def test_a_veto_leaves_the_output_as_it_is_and_lets_the_target_write_the_claim(block_size: int) -> None:
+    async with checked(block_size) as (bench, _, _):
+        off = await read(bench.engine, asking(FactCheck.OFF))
+        veto = await read(bench.engine, asking(FactCheck.VETO))
+        assert veto.token_ids == off.token_ids == ANSWER
+        assert veto.text == off.text
+        assert veto.finished.stats.vetoed_tokens > 0
+        assert veto.finished.stats.tags_missing == 0
+        assert Origin.DRAFT not in claim_origins(veto)
+        assert Origin.DRAFT in {p.origin for p in veto.provenance}
+        assert off.finished.stats.vetoed_tokens == 0
+        bench.assert_idle()
+
+
+async def test_annotations_come_once_before_the_end_and_change_nothing() -> None:
+    async with checked() as (bench, _, _):
+        answer = await read(bench.engine, asking(FactCheck.ANNOTATE))
+        assert answer.token_ids == ANSWER
+        assert answer.finished.stats.vetoed_tokens == 0
+        covered = [i for a in answer.annotations for i in range(a.first_token, a.first_token + a.token_count)]
+        assert sorted(covered) == list(CLAIM)
+        assert {a.verdict for a in answer.annotations} == {"contradicted"}
+        assert isinstance(answer.events[-1], Finished)
+
+
+async def test_a_verdict_that_comes_after_the_last_token_is_waited_for_a_little() -> None:
+    async with checked() as (bench, checker, _):
+        checker.delay_seconds = 0.1
+        answer = await read(bench.engine, asking(FactCheck.ANNOTATE))
+        assert answer.annotations
+        last = answer.events[-2]
+        assert isinstance(last, Delta)
+        assert last.annotations
+        assert not last.token_ids
+
+
+async def test_verdicts_that_do_not_come_cost_a_wait_and_are_counted() -> None:
+    async with checked(waits=Waits(tag=0.005, settle=0.02)) as (bench, checker, _):
+        checker.silent = True
+        answer = await read(bench.engine, asking(FactCheck.VETO))
+        assert answer.token_ids == ANSWER
+        assert answer.annotations == []
+        assert answer.finished.stats.tags_missing == answer.finished.stats.drafts > 0
+
+
+async def test_a_dead_server_costs_neither_the_output_nor_time() -> None:
+    async with checked(waits=Waits(tag=5.0, settle=5.0)) as (bench, checker, valkey):
+        checker.silent = True
+        await valkey.kill()
+        await until(lambda: not bench.tags.alive)
+        async with asyncio.timeout(3):
+            for fact_check in (FactCheck.VETO, FactCheck.ANNOTATE):
+                answer = await read(bench.engine, asking(fact_check))
+                assert answer.token_ids == ANSWER
+
+
+async def test_leaving_while_the_last_verdict_is_waited_for_leaves_nothing() -> None:
+    async with checked(waits=Waits(tag=0.005, settle=10)) as (bench, checker, _):
+        checker.silent = True
+        task = asyncio.create_task(read(bench.engine, asking(FactCheck.ANNOTATE)))
+        await until(lambda: len(bench.runner.passes) > 3 and bench.engine.load == (0, 0))
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        bench.assert_idle()
+
+
+async def test_without_fact_checks_nothing_is_published_and_nobody_waits() -> None:
+    async with checked(waits=Waits(tag=5.0, settle=5.0)) as (bench, checker, _):
+        checker.silent = True
+        async with asyncio.timeout(3):
+            answer = await read(bench.engine, ask(PROMPT, "draft", stopping=Stopping(max_tokens=20)))
+        assert len(answer.token_ids) == 20
+        assert answer.finished.stats.tags_missing == 0

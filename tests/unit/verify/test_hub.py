@@ -1,0 +1,435 @@
+"""Sessions on drafts that are slow, wrong, refusing or gone."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from common import noise
+from common.types import (
+    Block,
+    Close,
+    Commit,
+    FactCheck,
+    Mode,
+    Open,
+    Proposed,
+    Refused,
+    SamplingParams,
+)
+from tests.support.scripted import DraftSession, Propose, ScriptedDrafts, ScriptedLink, never, sampled
+from tests.unit.verify.support import counting, hashed_target, make_sequence, sample
+from verify_service.drafts.hub import DraftHub
+from verify_service.sequence import Sequence
+
+VOCABULARY = 20
+PROMPT = [1, 2, 3]
+
+
+def counts_up(session: DraftSession) -> Block:
+    return session.block([5] * session.block_size)
+
+
+class Bench:
+    """A hub with its scripted links, and the engine's part played by hand."""
+
+    def __init__(
+        self,
+        by_address: Mapping[str, Propose],
+        wait_seconds: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.drafts = ScriptedDrafts(by_address, clock)
+        self.hub = DraftHub("fingerprint", VOCABULARY, wait_seconds, self.drafts.make_link)
+
+    def link(self, address: str = "a") -> ScriptedLink:
+        return self.drafts.links[address]
+
+    async def opened(self, sequence: Sequence) -> Block | None:
+        """The first step's wait, and time for an answer."""
+        await self.hub.wait([sequence])
+        await asyncio.sleep(0.005)
+        return self.hub.peek(sequence)
+
+    def step(self, sequence: Sequence, accepted: int = 0) -> None:
+        """Verify what has come: so many guesses stand, and the target's 9 follows."""
+        block = self.hub.take(sequence)
+        base_length = len(sequence.tokens)
+        guesses = block.token_ids[:accepted] if block else ()
+        sequence.tokens += [*guesses, 9]
+        self.hub.commit(sequence, base_length, block, len(guesses))
+
+
+def updates(link: ScriptedLink, kind: type) -> list[object]:
+    return [update for update in link.updates if isinstance(update, kind)]
+
+
+async def seconds(bench: Bench, sequence: Sequence) -> float:
+    started = time.monotonic()
+    await bench.hub.wait([sequence])
+    return time.monotonic() - started
+
+
+async def test_a_session_opens_with_everything_the_draft_needs() -> None:
+    bench = Bench({"a": counts_up})
+    sampling = SamplingParams(temperature=0.7, top_k=5, seed=99)
+    sequence = make_sequence(PROMPT, "a", sampling=sampling, fact_check=FactCheck.ANNOTATE)
+    assert await bench.opened(sequence)
+    assert bench.link().updates == [
+        Open(
+            session_id="session",
+            fingerprint="fingerprint",
+            vocabulary_size=VOCABULARY,
+            token_ids=PROMPT,
+            prompt_length=3,
+            sampling=replace(sampling, seed=None),
+            mode=Mode.KEYED,
+            noise_seed=7,
+            block_size=4,
+            max_block_size=4,
+            publish=True,
+        )
+    ]
+
+
+async def test_under_rejection_the_draft_never_learns_the_targets_noise() -> None:
+    bench = Bench({"a": never})
+    await bench.opened(make_sequence(PROMPT, "a", mode=Mode.REJECTION))
+    opened = bench.link().sessions["session"].opened
+    assert opened.noise_seed == noise.draft_seed(7) != 7
+    assert opened.sampling.seed is None
+    assert not opened.publish
+
+
+async def test_the_first_block_is_not_waited_for_and_later_ones_are() -> None:
+    bench = Bench({"a": counts_up})
+    sequence = make_sequence(PROMPT, "a")
+    assert await seconds(bench, sequence) < 0.5
+    assert bench.hub.take(sequence) is None
+    await asyncio.sleep(0.005)
+    bench.step(sequence, accepted=2)
+    bench.link().delay_seconds = 0.05
+    bench.step(sequence)
+    assert 0.02 < await seconds(bench, sequence) < 0.5
+    assert bench.hub.peek(sequence) is not None
+
+
+async def test_a_late_draft_costs_one_wait_budget_in_all_until_the_breakers_pause_is_over() -> None:
+    now = 0.0
+    bench = Bench({"a": counts_up}, wait_seconds=0.1, clock=lambda: now)
+    sequence = make_sequence(PROMPT, "a")
+    await bench.opened(sequence)
+    bench.link().delay_seconds = 10
+    bench.step(sequence, accepted=4)
+    with counting("tandem_draft_missed_waits_total") as missed:
+        assert 0.08 < await seconds(bench, sequence) < 0.3
+    assert (missed.by, sequence.stats.missed_waits) == (1, 1)
+    assert updates(bench.link(), Close) == [Close("session")]
+    for _ in range(5):
+        bench.step(sequence)
+        assert await seconds(bench, sequence) < 0.05
+    assert len(updates(bench.link(), Open)) == 1
+    bench.link().delay_seconds = 0
+    now = 0.26
+    assert await bench.opened(sequence)
+    assert bench.link().sessions["session"].opened.token_ids == sequence.tokens
+    assert sequence.stats.missed_waits == 1
+
+
+async def test_the_pause_doubles_while_a_draft_stays_late() -> None:
+    now = 0.0
+    bench = Bench({"a": counts_up, "b": counts_up}, wait_seconds=0.01, clock=lambda: now)
+    breaker = bench.drafts.make_link("b").breaker
+    pauses = []
+    for _ in range(8):
+        breaker.missed()
+        closed_at = now
+        while not breaker.closed:
+            now += 0.125
+        pauses.append(now - closed_at)
+    assert pauses == [0.25, 0.5, 1, 2, 4, 8, 8, 8]
+
+
+async def test_a_draft_that_answers_and_is_late_in_turn_costs_no_more_than_three_percent() -> None:
+    now = 0.0
+    breaker = Bench({}, clock=lambda: now).drafts.make_link("a").breaker
+    budget, waited = 0.05, 0.0
+    while now < 120:
+        if breaker.closed:
+            breaker.answered()
+            breaker.missed()
+            waited += budget
+            now += budget
+        now += 0.01
+    assert waited / now <= 0.03
+
+
+async def test_a_client_that_leaves_while_its_draft_works_costs_the_others_nothing() -> None:
+    bench = Bench({"a": counts_up}, wait_seconds=0.3)
+    leaving, staying = make_sequence(PROMPT, "a", session_id="1"), make_sequence(PROMPT, "a", session_id="2")
+    await bench.opened(leaving)
+    await bench.opened(staying)
+    bench.link().delay_seconds = 0.05
+    bench.step(leaving)
+    bench.step(staying)
+    waiting = asyncio.create_task(bench.hub.wait([leaving, staying]))
+    await asyncio.sleep(0.01)
+    bench.hub.close(leaving)
+    started = time.monotonic()
+    await waiting
+    assert time.monotonic() - started < 0.2
+    assert bench.link().breaker.closed
+    assert bench.hub.peek(staying) is not None
+
+
+async def test_a_draft_that_never_answered_is_never_waited_for() -> None:
+    bench = Bench({"a": never})
+    sequence = make_sequence(PROMPT, "a")
+    for _ in range(4):
+        assert await seconds(bench, sequence) < 0.5
+        bench.step(sequence)
+    assert sequence.stats.missed_waits == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"base_length": 2}, id="behind"),
+        pytest.param({"base_length": 4}, id="ahead"),
+        pytest.param({"base_length": 2**32 - 1}, id="absurd"),
+    ],
+)
+async def test_a_stale_block_is_counted_and_never_verified(change: dict[str, int]) -> None:
+    bench = Bench({"a": lambda session: replace(counts_up(session), **change)})  # type: ignore[arg-type]
+    sequence = make_sequence(PROMPT, "a")
+    with counting("tandem_draft_blocks_total", outcome="stale") as stale:
+        assert await bench.opened(sequence) is None
+    assert stale.by == 1
+    assert bench.hub.take(sequence) is None
+
+
+async def test_a_block_overtaken_by_plain_decoding_is_stale() -> None:
+    bench = Bench({"a": counts_up})
+    sequence = make_sequence(PROMPT, "a")
+    assert await bench.opened(sequence)
+    sequence.tokens.append(9)
+    with counting("tandem_draft_blocks_total", outcome="stale") as stale:
+        bench.hub.commit(sequence, 3, None, 0)
+    assert stale.by == 1
+    assert bench.hub.peek(sequence) is None
+
+
+async def test_a_second_block_for_the_same_question_is_stale() -> None:
+    bench = Bench({"a": counts_up})
+    sequence = make_sequence(PROMPT, "a")
+    first = await bench.opened(sequence)
+    with counting("tandem_draft_blocks_total", outcome="stale") as stale:
+        bench.link().answer(Proposed("session", Block(77, 3, (6,))))
+    assert stale.by == 1
+    assert bench.hub.peek(sequence) is first
+
+
+async def test_an_answer_for_a_session_that_is_not_on_this_link_is_counted_and_ignored() -> None:
+    bench = Bench({"a": never, "b": never})
+    ours = make_sequence(PROMPT, "a")
+    await bench.opened(ours)
+    await bench.opened(make_sequence(PROMPT, "b", session_id="other"))
+    with counting("tandem_draft_blocks_total", outcome="unknown_session") as unknown:
+        bench.link("b").answer(Proposed("session", Block(1, 3, (5,))), Refused("session", "overloaded", ""))
+        bench.link("a").answer(Proposed("nobody", Block(1, 3, (5,))))
+    assert unknown.by == 3
+    assert bench.hub.peek(ours) is None
+    assert "a" in ours.request.drafts[0].address
+
+
+@pytest.mark.parametrize(
+    "token_ids", [[VOCABULARY], [5, 2**32 - 1], [5] * 5, [5] * 1000], ids=["id", "huge id", "long", "longer"]
+)
+async def test_an_invalid_block_is_counted_never_verified_and_its_draft_paused(token_ids: list[int]) -> None:
+    bench = Bench({"a": lambda session: session.block(token_ids), "b": counts_up})
+    sequence = make_sequence(PROMPT, "a", "b")
+    with counting("tandem_draft_blocks_total", outcome="invalid") as invalid:
+        assert await bench.opened(sequence) is None
+    assert invalid.by == 1
+    assert updates(bench.link(), Close)
+    assert not bench.link().breaker.closed
+    block = await bench.opened(sequence)
+    assert block
+    assert block.source == "pool-b"
+
+
+async def test_an_empty_block_means_nothing_to_propose() -> None:
+    bench = Bench({"a": lambda session: session.block([])})
+    sequence = make_sequence(PROMPT, "a")
+    with counting("tandem_draft_blocks_total", outcome="empty") as empty:
+        await bench.opened(sequence)
+    assert empty.by == 1
+    assert bench.hub.take(sequence) is None
+    bench.step(sequence)
+    assert await seconds(bench, sequence) < 0.5
+    assert bench.link().breaker.closed
+
+
+async def test_what_a_draft_calls_itself_is_replaced_by_its_pools_name() -> None:
+    bench = Bench({"a": counts_up})
+    block = await bench.opened(make_sequence(PROMPT, "a"))
+    assert block
+    assert block.source == "pool-a"
+
+
+@pytest.mark.parametrize("code", ["fingerprint_mismatch", "overloaded", "something new"])
+async def test_a_refused_session_goes_to_the_next_draft_of_the_plan_and_not_back(code: str) -> None:
+    bench = Bench({"a": lambda session: Refused(session.opened.session_id, code, "no"), "b": counts_up})
+    sequence = make_sequence(PROMPT, "a", "b")
+    label = code if code != "something new" else "other"
+    with counting("tandem_draft_sessions_refused_total", code=label) as refused:
+        assert await bench.opened(sequence) is None
+    assert refused.by == 1
+    assert await bench.opened(sequence)
+    bench.link("b").go_down()
+    for _ in range(3):
+        await bench.opened(sequence)
+    assert len(updates(bench.link("a"), Open)) == 1
+
+
+async def test_a_session_out_of_sync_is_opened_again_with_all_tokens() -> None:
+    bench = Bench({"a": counts_up})
+    sequence = make_sequence(PROMPT, "a")
+    await bench.opened(sequence)
+    bench.step(sequence, accepted=1)
+    del bench.link().sessions["session"]
+    bench.link().answer(Refused("session", "out_of_sync", "who?"))
+    assert await bench.opened(sequence)
+    assert bench.link().sessions["session"].opened.token_ids == [*PROMPT, 5, 9]
+
+
+async def test_a_lost_link_moves_its_sessions_elsewhere_with_all_tokens_and_ends_the_wait() -> None:
+    bench = Bench({"a": counts_up, "b": counts_up})
+    sequence = make_sequence(PROMPT, "a", "b")
+    await bench.opened(sequence)
+    bench.link().propose = never
+    bench.step(sequence, accepted=4)
+    waiting = asyncio.create_task(bench.hub.wait([sequence]))
+    await asyncio.sleep(0.01)
+    bench.link().go_down()
+    async with asyncio.timeout(0.5):
+        await waiting
+    assert sequence.stats.missed_waits == 0
+    block = await bench.opened(sequence)
+    assert block
+    assert (block.base_length, block.source) == (8, "pool-b")
+    assert bench.link("b").sessions["session"].opened.token_ids == [*PROMPT, 5, 5, 5, 5, 9]
+
+
+async def test_without_any_draft_there_is_no_session_and_no_wait() -> None:
+    bench = Bench({})
+    lonely = make_sequence(PROMPT)
+    assert await seconds(bench, lonely) < 0.5
+    assert not bench.drafts.links
+    drafted = make_sequence(PROMPT, "a")
+    await bench.hub.wait([drafted])
+    bench.link().go_down()
+    for _ in range(3):
+        bench.step(drafted)
+        assert await seconds(bench, drafted) < 0.5
+    bench.link().come_up()
+    await bench.hub.wait([drafted])
+    assert bench.link().sessions["session"].tokens == drafted.tokens
+
+
+async def test_nothing_is_asked_for_beyond_the_longest_the_answer_may_get() -> None:
+    bench = Bench({"a": counts_up})
+    sequence = make_sequence(PROMPT, "a", block_size=4, max_length=10)
+    asked = []
+    while sequence.num_left > 0:
+        await bench.hub.wait([sequence])
+        await asyncio.sleep(0.005)
+        block = bench.hub.peek(sequence)
+        assert len(block.token_ids if block else ()) <= sequence.num_left - 1
+        asked.append(len(block.token_ids) if block else 0)
+        bench.step(sequence, accepted=1)
+    assert asked == [4, 4, 2, 0]
+    sizes = [update.block_size for update in updates(bench.link(), Commit) if isinstance(update, Commit)]
+    assert sizes[-1] == 0
+
+
+async def test_a_sequence_with_one_token_left_opens_no_session() -> None:
+    bench = Bench({"a": counts_up})
+    await bench.opened(make_sequence(PROMPT, "a", max_length=4))
+    assert not bench.drafts.links
+
+
+async def test_a_distribution_the_guesses_were_not_drawn_from_is_not_used() -> None:
+    target = hashed_target(VOCABULARY)
+
+    def argmax(session: DraftSession) -> Block:
+        honest = sampled(target)(session)
+        assert isinstance(honest, Block)
+        likeliest = [d.token_ids[d.probabilities.index(max(d.probabilities))] for d in honest.distributions]
+        return replace(honest, token_ids=tuple(likeliest))
+
+    for propose, mismatches in ((sampled(target), 0), (argmax, 1)):
+        bench = Bench({"a": propose})
+        hot = SamplingParams(temperature=2)
+        sequence = make_sequence(PROMPT, "a", mode=Mode.REJECTION, sampling=hot, block_size=8)
+        with counting("tandem_draft_blocks_total", outcome="q_mismatch") as counted:
+            block = await bench.opened(sequence)
+        assert block
+        assert counted.by == mismatches
+        assert bool(block.distributions) is (not mismatches)
+        assert len(block.token_ids) == 8
+
+
+@pytest.mark.parametrize("drafting_seconds", [-1.0, math.inf, math.nan])
+async def test_a_drafting_time_that_is_no_time_does_not_spoil_the_metric(drafting_seconds: float) -> None:
+    bench = Bench({"a": lambda session: replace(counts_up(session), drafting_seconds=drafting_seconds)})
+    before = sample("tandem_draft_drafting_seconds_sum")
+    await bench.opened(make_sequence(PROMPT, "a"))
+    # One bad sample would poison the sum of this process for good, so judge it before other tests do.
+    after = sample("tandem_draft_drafting_seconds_sum")
+    assert math.isfinite(after)
+    assert after >= before
+
+
+async def test_links_are_limited_in_number() -> None:
+    bench = Bench({})
+    for index in range(70):
+        await bench.hub.wait([make_sequence(PROMPT, f"draft-{index}", session_id=str(index))])
+    assert len(bench.drafts.links) == 64
+
+
+async def test_a_replica_that_is_gone_gives_its_place_to_a_new_one() -> None:
+    bench = Bench({"new": counts_up})
+    for index in range(64):
+        sequence = make_sequence(PROMPT, f"draft-{index}", session_id=str(index))
+        await bench.hub.wait([sequence])
+        bench.hub.close(sequence)
+        bench.link(f"draft-{index}").go_down()
+    assert await bench.opened(make_sequence(PROMPT, "new"))
+
+
+async def test_shutdown_closes_every_link() -> None:
+    bench = Bench({})
+    for address in "abc":
+        await bench.hub.wait([make_sequence(PROMPT, address, session_id=address)])
+    await bench.hub.shutdown()
+    assert all(link.closed for link in bench.drafts.links.values())
+
+
+async def test_one_slow_session_is_waited_for_once_and_leaves_with_the_others_of_its_replica() -> None:
+    bench = Bench({"a": counts_up, "b": counts_up}, wait_seconds=0.1)
+    sequences = [make_sequence(PROMPT, address, session_id=f"{address}{n}") for address in "ab" for n in "12"]
+    for sequence in sequences:
+        await bench.opened(sequence)
+    bench.link("a").propose = never
+    for sequence in sequences:
+        bench.step(sequence)
+    await bench.hub.wait(sequences)
+    assert not bench.link("a").sessions
+    assert len(bench.link("b").sessions) == 2
+    assert [bench.hub.peek(sequence) is not None for sequence in sequences] == [False, False, True, True]

@@ -1,0 +1,204 @@
+"""Who is computed next, within blocks and the token budget."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import Overloaded
+from common.model.block_manager import BLOCK_SIZE, BlockManager
+from common.types import Block
+from tests.unit.verify.support import make_sequence
+from verify_service.scheduler import Scheduler, Work
+from verify_service.sequence import Sequence
+
+
+def scheduler(
+    *, num_blocks: int = 64, max_running: int = 8, max_waiting: int = 8, max_batch_tokens: int = 64
+) -> Scheduler:
+    return Scheduler(BlockManager(num_blocks), max_running, max_waiting, max_batch_tokens)
+
+
+def prompt(length: int) -> Sequence:
+    return make_sequence([1] * length)
+
+
+def no_block(sequence: Sequence) -> Block | None:
+    return None
+
+
+def block_of(count: int) -> Block:
+    return Block(1, 0, (1,) * count)
+
+
+def computed(work: list[Work], accepted: int = 0) -> None:
+    """What the engine does after a pass."""
+    for item in work:
+        completes = item.completes
+        item.sequence.num_computed += item.count + (accepted if completes else 0)
+        if completes:
+            item.sequence.tokens += [1] * (accepted + 1)
+
+
+def decoding(subject: Scheduler, count: int, length: int = 4) -> list[Sequence]:
+    made = [prompt(length) for _ in range(count)]
+    for sequence in made:
+        subject.add(sequence)
+    subject.admit()
+    while any(sequence.num_pending > 1 or not sequence.num_computed for sequence in made):
+        computed(subject.schedule(no_block))
+    return made
+
+
+def test_sequences_join_in_the_order_they_came_and_no_more_than_may_run() -> None:
+    subject = scheduler(max_running=2)
+    first, second, third = prompt(4), prompt(4), prompt(4)
+    for sequence in (first, second, third):
+        subject.add(sequence)
+    subject.admit()
+    assert (subject.running, list(subject.waiting)) == ([first, second], [third])
+    subject.remove(first)
+    subject.admit()
+    assert subject.running == [second, third]
+
+
+def test_a_long_prompt_at_the_head_of_the_queue_is_not_overtaken() -> None:
+    subject = scheduler(num_blocks=4)
+    running, long, short = prompt(2 * BLOCK_SIZE), prompt(3 * BLOCK_SIZE), prompt(1)
+    for sequence in (running, long, short):
+        subject.add(sequence)
+    subject.admit()
+    assert (subject.running, list(subject.waiting)) == ([running], [long, short])
+
+
+def test_a_full_queue_refuses_the_next_request() -> None:
+    subject = scheduler(max_waiting=2)
+    subject.add(prompt(1))
+    subject.add(prompt(1))
+    with pytest.raises(Overloaded, match="2 requests"):
+        subject.add(prompt(1))
+    assert len(subject.waiting) == 2
+
+
+def test_decoding_comes_before_prefill_and_prefill_takes_the_rest_of_the_budget() -> None:
+    subject = scheduler(max_batch_tokens=20)
+    older, newer = prompt(50), prompt(3)
+    subject.add(older)
+    subject.add(newer)
+    subject.admit()
+    computed(subject.schedule(no_block))
+    computed(subject.schedule(no_block))
+    computed(subject.schedule(no_block))
+    assert newer.num_pending == 1
+    later = prompt(50)
+    subject.add(later)
+    subject.admit()
+    work = subject.schedule(no_block)
+    assert [(item.sequence, item.count) for item in work] == [(older, 1), (newer, 1), (later, 18)]
+
+
+def test_a_prompt_longer_than_the_budget_is_computed_in_chunks_and_only_the_last_one_completes() -> None:
+    subject = scheduler(max_batch_tokens=16)
+    sequence = prompt(40)
+    subject.add(sequence)
+    subject.admit()
+    chunks = []
+    for _ in range(3):
+        work = subject.schedule(lambda _: block_of(3))
+        chunks += [(item.count, item.completes, len(item.guesses)) for item in work]
+        computed(work)
+    assert chunks == [(16, False, 0), (16, False, 0), (8, True, 3)]
+
+
+@pytest.mark.parametrize("guesses", [0, 1, 8, 16])
+def test_no_pass_is_larger_than_the_budget_guesses_included(guesses: int) -> None:
+    subject = scheduler(max_batch_tokens=32, max_running=8)
+    for length in (5, 60, 31, 32, 17, 1):
+        subject.add(prompt(length))
+    for _ in range(12):
+        subject.admit()
+        work = subject.schedule(lambda _: block_of(guesses) if guesses else None)
+        assert sum(item.count + len(item.guesses) for item in work) <= 32
+        computed(work)
+
+
+def test_sequences_that_decode_take_turns_when_a_pass_cannot_hold_them_all() -> None:
+    subject = scheduler(max_batch_tokens=16, max_running=8, max_waiting=8)
+    sequences = decoding(subject, 8)
+    served = set()
+    for _ in range(8):
+        work = subject.schedule(lambda _: block_of(4))
+        served |= {id(item.sequence) for item in work}
+        computed(work, accepted=4)
+    assert len(served) == len(sequences)
+
+
+def test_when_blocks_run_out_the_newest_sequence_gives_its_own_up_and_joins_first_again() -> None:
+    subject = scheduler(num_blocks=3)
+    oldest, middle, newest = decoding(subject, 3, length=BLOCK_SIZE - 1)
+    queued = prompt(1)
+    subject.add(queued)
+    work = subject.schedule(no_block)
+    assert [item.sequence for item in work] == [oldest, middle, newest]
+    computed(work)
+    work = subject.schedule(no_block)
+    assert [item.sequence for item in work] == [oldest]
+    assert list(subject.waiting) == [middle, newest, queued]
+    assert (newest.blocks, newest.num_computed) == ([], 0)
+    assert subject.num_free_blocks == 1
+
+
+def test_a_sequence_that_was_already_planned_can_still_be_the_one_to_give_way() -> None:
+    subject = scheduler(num_blocks=3, max_batch_tokens=64)
+    decoder = prompt(4)
+    prefill = prompt(BLOCK_SIZE)
+    subject.add(prefill)
+    subject.add(decoder)
+    subject.admit()
+    work = subject.schedule(lambda sequence: block_of(2 * BLOCK_SIZE) if sequence is prefill else None)
+    assert decoder in [*subject.running, *subject.waiting]
+    assert len(prefill.blocks) * BLOCK_SIZE >= 3 * BLOCK_SIZE
+    assert [item.sequence for item in work] == [prefill]
+    assert list(subject.waiting) == [decoder]
+
+
+def test_removing_a_sequence_frees_its_blocks_wherever_it_is() -> None:
+    subject = scheduler(max_running=1)
+    running, waiting, stranger = prompt(40), prompt(4), prompt(4)
+    subject.add(running)
+    subject.add(waiting)
+    subject.admit()
+    assert subject.num_free_blocks < 64
+    for sequence in (waiting, stranger, running):
+        subject.remove(sequence)
+    assert (subject.running, list(subject.waiting), subject.num_free_blocks) == ([], [], 64)
+
+
+@given(st.data())
+def test_blocks_are_never_shared_never_lost_and_everyone_gets_done(data: st.DataObject) -> None:
+    num_blocks = data.draw(st.integers(4, 12), "blocks")
+    subject = scheduler(num_blocks=num_blocks, max_running=4, max_waiting=64, max_batch_tokens=24)
+    most = num_blocks * BLOCK_SIZE - 8
+    lengths = data.draw(st.lists(st.integers(1, most - 1), min_size=1, max_size=6), "prompts")
+    alive = [make_sequence([1] * length, max_length=min(most, length + 30)) for length in lengths]
+    for sequence in alive:
+        subject.add(sequence)
+    for _ in range(600):
+        subject.admit()
+        guesses = data.draw(st.integers(0, 8), "guesses") if len(alive) < 3 else 2
+        work = subject.schedule(lambda s, n=guesses: block_of(min(n, s.num_left - 1)))  # type: ignore[misc]
+        assert work, "nothing to do while sequences wait"
+        held = [block for sequence in [*subject.running, *subject.waiting] for block in sequence.blocks]
+        assert len(set(held)) == len(held) == num_blocks - subject.num_free_blocks
+        for item in work:
+            needed = item.sequence.num_computed + item.count + len(item.guesses)
+            assert len(item.sequence.blocks) * BLOCK_SIZE >= needed
+        computed(work)
+        for sequence in [s for s in alive if s.num_left <= 0]:
+            subject.remove(sequence)
+            alive.remove(sequence)
+        if not alive:
+            break
+    assert not alive
+    assert subject.num_free_blocks == num_blocks
