@@ -34,7 +34,7 @@ class RouterConfig:
     verify: Annotated[tuple[str, ...], Field(min_length=1)]
     drafts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    host: str = "0.0.0.0"
+    host: str = "127.0.0.1"
     port: Port = 50051
     metrics_port: Port = 9101
     poll_seconds: Seconds = 1.0

@@ -102,6 +102,7 @@ class Engine:
         """
         sequence = await self._admission.sequence(request)
         self._scheduler.add(sequence)
+        metrics.PROMPT_TOKENS.inc(sequence.prompt_length)
         if sequence.facts:
             self._tags.watch(sequence.session_id, sequence.facts)
         self._arrived.set()
@@ -155,6 +156,7 @@ class Engine:
         if not work:
             return
         verdicts = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, work)
+        metrics.STEPS.inc()
         with _timed("emit"):
             for item, verdict in zip(work, verdicts, strict=True):
                 if not item.sequence.finished:

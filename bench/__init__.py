@@ -1,0 +1,1 @@
+"""Measurements of the running stack. Times are noisy: read ratios within one run."""

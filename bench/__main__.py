@@ -1,0 +1,48 @@
+"""``python -m bench``: the stack over HTTP, with and without drafts, beside transformers."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from bench import prompts, report
+from bench.measure import compare
+from bench.transformers_reference import generate_all
+from tandem.local import LocalStack
+from tandem.stack import Draft
+
+_SPEC_BENCH = Path(__file__).parents[1] / "../shared/data/spec_bench/dev.jsonl"
+
+
+def main() -> None:
+    options = _options()
+    chosen = prompts.load(options.prompts, options.per_group)
+    draft = Draft({"TANDEM_DRAFT_SOURCE": options.source})
+    with LocalStack({options.source: draft}) as stack:
+        rounds = asyncio.run(compare(stack, chosen, options.max_tokens, options.block_size, options.repeats))
+    print(report.table(rounds))
+    if options.reference:
+        reference = generate_all(chosen, options.max_tokens, options.reference)
+        print(report.against_reference(rounds, reference, options.reference))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--prompts", type=Path, default=_SPEC_BENCH, help="a Spec-Bench file of JSON lines")
+    parser.add_argument("--per-group", type=int, default=3, help="prompts of each of the six groups")
+    parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("--block-size", type=int, default=4)
+    parser.add_argument("--source", choices=["ngram", "self"], default="ngram")
+    parser.add_argument("--repeats", type=int, default=1, help="the median of each prompt's times is used")
+    parser.add_argument(
+        "--reference",
+        choices=["bfloat16", "float32"],
+        default=None,
+        help="also time transformers.generate in this precision on the same prompts",
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

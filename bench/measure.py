@@ -1,0 +1,114 @@
+"""Ask the stack each prompt with and without drafts, in turn, and keep what it says of itself."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.prompts import Prompt
+from tandem.local import LocalStack
+from tandem.stack import HOST
+
+MODEL = "smollm2-135m-instruct"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One prompt, answered greedily. ``seconds`` is the median over the repeats."""
+
+    group: str
+    tokens: int
+    seconds: float
+    text: str
+    speculation: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """``phases``: mean seconds of a verify step's parts, over the runs with drafts."""
+
+    plain: list[Run]
+    drafted: list[Run]
+    phases: dict[str, float]
+
+
+async def compare(
+    stack: LocalStack, prompts: Sequence[Prompt], max_tokens: int, block_size: int, repeats: int
+) -> Rounds:
+    """Plain and drafted runs alternate, so that a slow spell of the machine meets both."""
+    plain, drafted = [], []
+    totals: dict[str, float] = {}
+    async with httpx.AsyncClient(base_url=stack.url, timeout=600) as client:
+        await _ask(client, prompts[0], 8, {"block_size": block_size})
+        for prompt in prompts:
+            plain.append(await _run(client, prompt, max_tokens, {"enabled": False}, repeats))
+            before = await _scrape(stack)
+            drafted.append(await _run(client, prompt, max_tokens, {"block_size": block_size}, repeats))
+            for name, value in (await _scrape(stack)).items():
+                totals[name] = totals.get(name, 0) + value - before.get(name, 0)
+    return Rounds(plain, drafted, _phases(totals))
+
+
+async def _run(
+    client: httpx.AsyncClient, prompt: Prompt, max_tokens: int, speculation: dict[str, Any], repeats: int
+) -> Run:
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        answer = await _ask(client, prompt, max_tokens, speculation)
+        times.append(time.perf_counter() - started)
+    return Run(
+        group=prompt.group,
+        tokens=answer["usage"]["completion_tokens"],
+        seconds=statistics.median(times),
+        text=answer["choices"][0]["message"]["content"],
+        speculation=answer["tandem"]["speculation"],
+    )
+
+
+async def _ask(
+    client: httpx.AsyncClient, prompt: Prompt, max_tokens: int, speculation: dict[str, Any]
+) -> dict[str, Any]:
+    body = {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": prompt.text}],
+        "temperature": 0,
+        "max_tokens": max_tokens,
+        "speculation": speculation,
+    }
+    response = await client.post("/v1/chat/completions", json=body)
+    response.raise_for_status()
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def _scrape(stack: LocalStack) -> dict[str, float]:
+    """The verify service's counters and histogram sums, by name and phase."""
+    async with httpx.AsyncClient() as client:
+        text = (await client.get(f"http://{HOST}:{stack.stack.ports.verify_metrics}/metrics")).text
+    return {
+        sample.name + sample.labels.get("phase", ""): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith(("_bucket", "_created"))
+    }
+
+
+def _phases(totals: Mapping[str, float]) -> dict[str, float]:
+    """Draft and wire per block, the rest per step. The wire is what the round trip adds to drafting."""
+    steps = max(totals["tandem_verify_steps_total"], 1)
+    blocks = max(totals["tandem_draft_round_trip_seconds_count"], 1)
+    drafting = totals["tandem_draft_drafting_seconds_sum"] / blocks
+    return {
+        "draft": drafting,
+        "wire": totals["tandem_draft_round_trip_seconds_sum"] / blocks - drafting,
+        "verify": totals["tandem_verify_step_seconds_summodel"] / steps,
+        "acceptance": totals["tandem_verify_step_seconds_sumaccept"] / steps,
+        "waiting": totals["tandem_verify_step_seconds_sumwait"] / steps,
+    }

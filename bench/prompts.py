@@ -1,0 +1,30 @@
+"""Prompts from Spec-Bench, evenly picked from its six groups."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_OWN_GROUP = {"translation", "summarization", "qa", "math_reasoning", "rag"}
+
+
+@dataclass(frozen=True)
+class Prompt:
+    group: str
+    text: str
+
+
+def load(path: Path, per_group: int) -> list[Prompt]:
+    """Every other category belongs to ``mt_bench``. Exits when the file is not there."""
+    if not path.is_file():
+        sys.exit(f"bench: {path.resolve()} is not there; name a Spec-Bench file with --prompts")
+    groups: dict[str, list[Prompt]] = {}
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        group = row["category"] if row["category"] in _OWN_GROUP else "mt_bench"
+        groups.setdefault(group, []).append(Prompt(group, row["turns"][0]))
+    return [
+        prompt for rows in groups.values() for prompt in rows[:: max(1, len(rows) // per_group)][:per_group]
+    ]
