@@ -56,18 +56,18 @@ async def serve_source(config: Config, source: Source, folder: str) -> None:
     server = rpc.Server(f"{config.host}:{config.port}")
     draft_pb2_grpc.add_DraftServiceServicer_to_server(servicer, server.grpc)
     await server.start()
-    background = [asyncio.create_task(engine.run()), asyncio.create_task(publisher.run())]
-    servicer.ready = True
-    await server.set_ready(True)
-    log.info("ready", port=server.port, source=source.name)
-    await stop.wait()
-    servicer.ready = False
-    await server.set_ready(False)
-    await engine.drain(config.drain_seconds)
-    await server.drain(grace_seconds=1)
-    for task in background:
-        task.cancel()
-    await asyncio.gather(*background, return_exceptions=True)
+    async with asyncio.TaskGroup() as group:  # an engine that ends by a fault ends the service
+        background = [group.create_task(engine.run()), group.create_task(publisher.run())]
+        servicer.ready = True
+        await server.set_ready(True)
+        log.info("ready", port=server.port, source=source.name)
+        await stop.wait()
+        servicer.ready = False
+        await server.set_ready(False)
+        await engine.drain(config.drain_seconds)
+        await server.drain(grace_seconds=1)
+        for task in background:
+            task.cancel()
     await publisher.close()
 
 

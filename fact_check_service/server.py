@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
 from common import logging
-from common.errors import ConfigError
 from common.lifecycle import serve_metrics, stop_event
 from fact_check_service import metrics
 from fact_check_service.checks import RuleChecker
 from fact_check_service.config import Config
-from fact_check_service.rules import Rules, load_rules
+from fact_check_service.rules import load_rules
 from fact_check_service.worker import Worker, connect
 
 log = logging.get("server")
@@ -19,7 +17,7 @@ log = logging.get("server")
 
 async def serve(config: Config) -> None:
     """Check drafted blocks until SIGTERM or SIGINT."""
-    rules = _rules_or_exit(config)
+    rules = load_rules(config.rules_path)
     metrics.start(rule.name for rule in rules)
     serve_metrics(config.metrics_port)
     stop = stop_event()
@@ -27,13 +25,6 @@ async def serve(config: Config) -> None:
         log.info("started", consumer=config.consumer, rules=len(rules))
         await _run(Worker(redis, RuleChecker(rules), config), stop, config.drain_seconds)
     log.info("stopped")
-
-
-def _rules_or_exit(config: Config) -> Rules:
-    try:
-        return load_rules(config.rules_path)
-    except ConfigError as error:
-        sys.exit(f"fact_check: {error.message}")
 
 
 async def _run(worker: Worker, stop: asyncio.Event, drain_seconds: float) -> None:

@@ -51,17 +51,17 @@ async def serve(config: Config) -> None:
     servicer = VerifyServicer(engine, target.admission, target.status)
     verify_pb2_grpc.add_VerifyServiceServicer_to_server(servicer, server.grpc)
     await server.start()
-    background = [asyncio.create_task(engine.run()), asyncio.create_task(tags.run())]
-    servicer.ready = True
-    await server.set_ready(True)
-    log.info("ready", port=server.port, model=config.served_name, device=target.status.device)
-    await stop.wait()
-    log.info("draining")
-    servicer.ready = False
-    await server.drain(config.drain_seconds)
-    for task in background:
-        task.cancel()
-    await asyncio.gather(*background, return_exceptions=True)
+    async with asyncio.TaskGroup() as group:  # an engine that ends by a fault ends the service
+        background = [group.create_task(engine.run()), group.create_task(tags.run())]
+        servicer.ready = True
+        await server.set_ready(True)
+        log.info("ready", port=server.port, model=config.served_name, device=target.status.device)
+        await stop.wait()
+        log.info("draining")
+        servicer.ready = False
+        await server.drain(config.drain_seconds)
+        for task in background:
+            task.cancel()
     await drafts.shutdown()
     await tags.close()
 

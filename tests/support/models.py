@@ -14,7 +14,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
 
-import common.model.attention  # noqa: F401 - registers the attention that tiny models use
+from common.model.attention import IMPLEMENTATION
 
 UNK, EOS = 0, 1
 CONTEXT_LENGTH = 512
@@ -54,11 +54,11 @@ def tiny_config(vocabulary: int = 64, layers: int = 2, **changes: Any) -> LlamaC
     return LlamaConfig(**(fields | changes))
 
 
-def tiny_model(seed: int, attention: str = "tandem_paged", config: Any = None, **changes: Any) -> Any:
+def tiny_model(seed: int, attention: str = IMPLEMENTATION, config: Any = None, **changes: Any) -> Any:
     """A causal LM in float32, the same weights for the same seed and config, whose choices are not flat.
 
     Args:
-        attention: ``tandem_paged`` for our runner, ``eager`` or ``sdpa`` to call it as transformers does.
+        attention: that of our runner, ``eager`` or ``sdpa`` to call it as transformers does.
         config: of any architecture; without one ``tiny_config(**changes)``.
     """
     config = config or tiny_config(**changes)

@@ -112,7 +112,10 @@ class _Written:
 
 class ScriptedRunner:
     """The engine's ``Runner``. It knows a sequence only by what earlier passes wrote into its blocks, so a
-    wrong start, block or truncation is an AssertionError."""
+    wrong start, block or truncation is an AssertionError.
+
+    A cleared ``gate`` holds a pass up before it begins; ``inside`` says whether one is held up.
+    """
 
     def __init__(
         self, target: Target, num_blocks: int, *, is_committed: Callable[[Sequence[int]], bool] | None = None
@@ -126,10 +129,13 @@ class ScriptedRunner:
         self.pause_seconds = 0.0
         self.gate = threading.Event()
         self.gate.set()
+        self.inside = False
         self.fail_next = False
 
     def run(self, segments: Sequence[Segment]) -> list[Tensor]:
+        self.inside = True
         self.gate.wait(_GATE_SECONDS)
+        self.inside = False
         time.sleep(self.pause_seconds)
         self.passes.append([Segment(list(s.token_ids), s.start, list(s.blocks), s.logits) for s in segments])
         if self.fail_next:

@@ -15,7 +15,7 @@ from common import sampling
 from common.types import SparseDistribution
 
 LEAST_P = 1e-3
-POSITIONS = 4000
+POSITIONS = 2500
 TARGET = torch.tensor([0.4, 0.0, 0.3, 0.15, 0.1, 0.05], dtype=torch.float64)
 
 weights = st.lists(st.floats(0, 1), min_size=2, max_size=100).filter(lambda values: sum(values) > 0.1)

@@ -19,7 +19,7 @@ from draft_service.session import Session
 from draft_service.sources.base import Guess
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc, types_pb2
 
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 5
 VOCABULARY = Vocabulary("ours", 64, context_length=128)
 
 Propose = Callable[[Sequence[Session]], list[Guess | None]]

@@ -151,5 +151,5 @@ def free_port() -> int:
 async def eventually(check: Callable[[], Awaitable[bool]], within_seconds: float = 30.0) -> None:
     """Returns as soon as ``check`` holds; raises TimeoutError when it does not in time."""
     async with asyncio.timeout(within_seconds):
-        while not await check():  # noqa: ASYNC110 - what is watched lives in another process or service
+        while not await check():
             await asyncio.sleep(0.005)

@@ -183,14 +183,16 @@ async def test_leaving_at_the_very_start_of_a_pass_does_not_harm_the_others_in_i
     script = Script(len(TOKENIZER))
     script.add(PROMPT, [*TOKENIZER.encode(" far"), EOS])
     bench = make_engine(script, tokenizer=Tokenizer())
+    bench.runner.gate.clear()
+    leaving = bench.engine.generate(GenerateRequest("leaving", "pausing", GREEDY))
+    await anext(leaving)
+    staying = asyncio.create_task(read(bench.engine, ask(PROMPT)))
+    await until(lambda: bench.engine.load == (0, 2))
     async with running(bench.engine):
-        leaving = bench.engine.generate(GenerateRequest("leaving", "pausing", GREEDY))
-        await anext(leaving)
-        staying = asyncio.create_task(read(bench.engine, ask(PROMPT)))
-        await asyncio.to_thread(pausing.reading.wait, 5)
-        await until(lambda: bench.engine.load[0] + bench.engine.load[1] == 2)
+        await until(lambda: pausing.reading.is_set() or bench.runner.inside)
         await leaving.aclose()
         pausing.may_go_on.set()
+        bench.runner.gate.set()
         assert (await staying).text == " far"
     bench.assert_idle()
 

@@ -11,6 +11,7 @@ import torch
 
 from common.errors import ConfigError
 from common.model import store
+from common.model.attention import IMPLEMENTATION
 from tests.support.models import reference_logits, save_tiny, tiny_model
 
 LAYERS = 3
@@ -78,7 +79,7 @@ def test_a_loaded_model_is_for_inference_on_our_attention(saved: str) -> None:
     assert not loaded.training
     assert not any(parameter.requires_grad for parameter in loaded.parameters())
     assert {parameter.dtype for parameter in loaded.parameters()} == {torch.bfloat16}
-    assert loaded.config._attn_implementation == "tandem_paged"
+    assert loaded.config._attn_implementation == IMPLEMENTATION
 
 
 @pytest.mark.parametrize("layers", range(1, LAYERS + 1))
