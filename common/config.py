@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -31,7 +31,11 @@ def load(config_type: type[T], service: str, environ: Mapping[str, str] = os.env
     for name in given:
         if name not in fields:
             raise ConfigError(f"unknown variable {name}; known are {', '.join(sorted(fields))}", field=name)
-    values = {fields[name].name: _decode(name, text) for name, text in given.items()}
+    hints = get_type_hints(config_type)
+    values = {
+        fields[name].name: text if hints[fields[name].name] is str else _decode(name, text)
+        for name, text in given.items()
+    }
     try:
         return TypeAdapter(config_type).validate_python(values)
     except ValidationError as error:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from common.errors import InvalidRequest
 
@@ -44,8 +44,8 @@ class DraftRecord:
 class Flag:
     """A contradicted claim: block tokens ``first_token`` up to, not including, ``end_token``."""
 
-    first_token: int
-    end_token: int
+    first_token: NonNegativeInt
+    end_token: NonNegativeInt
     text: str
     rule: str
     evidence: str

@@ -10,6 +10,7 @@ from pydantic import Field
 from common.errors import ConfigError
 
 Port = Annotated[int, Field(ge=0, le=65535)]
+RedisUrl = Annotated[str, Field(pattern=r"^((rediss?|unix)://.+)?$")]
 Positive = Annotated[int, Field(ge=1)]
 Milliseconds = Annotated[float, Field(ge=0, le=60_000)]
 
@@ -40,15 +41,17 @@ class Config:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     kv_tokens: Annotated[int, Field(ge=64)] = 32_768
-    max_running: Positive = 16
-    max_waiting: Positive = 256
+    max_running: RedisUrl = Annotated[str, Field(pattern=r"^((rediss?|unix)://.+)?$")]
+Positive = 16
+    max_waiting: RedisUrl = Annotated[str, Field(pattern=r"^((rediss?|unix)://.+)?$")]
+Positive = 256
     max_batch_tokens: Annotated[int, Field(ge=16)] = 512
     block_size: Annotated[int, Field(ge=1, le=64)] = 4
     max_block_size: Annotated[int, Field(ge=1, le=64)] = 16
     draft_wait_ms: Milliseconds = 50.0
     tag_wait_ms: Milliseconds = 5.0
     settle_wait_ms: Milliseconds = 50.0
-    redis_url: str = ""
+    redis_url: RedisUrl = ""
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

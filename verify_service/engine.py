@@ -145,7 +145,7 @@ class Engine:
                 await self.step()
             except Exception:
                 log.exception("a step failed; its requests end with an error")
-                self._fail_all(Internal("the target model failed; the service's log has the details"))
+                self._fail(Internal("the target model failed; the service's log has the details"))
 
     async def step(self) -> None:
         """One packed pass over everything that is ready."""
@@ -155,7 +155,9 @@ class Engine:
         work = self._scheduler.schedule(self._take_block)
         if not work:
             return
-        verdicts = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, work)
+        # Cut here: while the thread runs, a client that leaves takes its sequence's blocks away.
+        cuts = [(item, _segment(item), item.completes) for item in work]
+        verdicts = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts)
         metrics.STEPS.inc()
         with _timed("emit"):
             for item, verdict in zip(work, verdicts, strict=True):
@@ -190,14 +192,14 @@ class Engine:
         metrics.VETOED_TOKENS.inc(vetoed)
         return allowed
 
-    def _execute(self, work: Seq[Work]) -> list[Verdict | None]:
+    def _execute(self, cuts: Seq[tuple[Work, Segment, bool]]) -> list[Verdict | None]:
         """Run the pass and judge its blocks; None for a prefill chunk that ends before its prompt does."""
         with _timed("model"):
-            logits = self._runner.run([_segment(item) for item in work])
+            logits = self._runner.run([segment for _, segment, _ in cuts])
         with _timed("accept"):
             return [
-                self._judge(item, rows) if item.completes else None
-                for item, rows in zip(work, logits, strict=True)
+                self._judge(item, rows) if completes else None
+                for (item, _, completes), rows in zip(cuts, logits, strict=True)
             ]
 
     def _judge(self, item: Work, logits: Tensor) -> Verdict:
@@ -241,8 +243,9 @@ class Engine:
         metrics.FINISHED.labels(reason).inc()
         self._observe()
 
-    def _fail_all(self, error: TandemError) -> None:
-        for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
+    def _fail(self, error: TandemError) -> None:
+        """End what was in the batch; what waits gets its chance, unless nothing could be let in."""
+        for sequence in list(self._scheduler.running or self._scheduler.waiting):
             sequence.events.put_nowait(error)
             self._retire(sequence, "error")
 

@@ -35,6 +35,7 @@ class FactCheckSession:
         self._blocks: OrderedDict[_Key, Block] = OrderedDict()
         self._tags: OrderedDict[_Key, TagRecord] = OrderedDict()
         self._flags: list[_DraftedFlag] = []
+        self._seen: dict[tuple[int, tuple[int, ...], str], None] = {}
         self._changed = asyncio.Event()
 
     def add_block(self, block: Block) -> None:
@@ -49,18 +50,25 @@ class FactCheckSession:
     def _match(self, key: _Key) -> None:
         block, tag = self._blocks.get(key), self._tags.get(key)
         if block and tag:
-            self._flags += [
-                _DraftedFlag(
-                    block.base_length + f.first_token, block.token_ids[f.first_token : f.end_token], f
-                )
-                for f in tag.flags
-            ]
+            for flag in tag.flags:
+                self._add_flag(block, flag)
             del self._blocks[key]
             self._changed.set()
         for kept in (self._blocks, self._tags):
             while len(kept) > _MOST_BLOCKS:
                 kept.popitem(last=False)
         del self._flags[:-_MOST_BLOCKS]
+
+    def _add_flag(self, block: Block, flag: Flag) -> None:
+        """Note a claim once, in however many blocks it is drafted."""
+        first = max(flag.first_token, 0)
+        drafted = _DraftedFlag(block.base_length + first, block.token_ids[first : flag.end_token], flag)
+        claim = (drafted.start, drafted.token_ids, flag.rule)
+        if claim not in self._seen:
+            self._seen[claim] = None
+            self._flags.append(drafted)
+        while len(self._seen) > _MOST_BLOCKS:
+            del self._seen[next(iter(self._seen))]
 
     def has_tag(self, block: Block) -> bool:
         return (block.block_id, block.base_length) in self._tags
@@ -70,7 +78,7 @@ class FactCheckSession:
         tag = self._tags.get((block.block_id, block.base_length))
         if tag is None or not tag.flags:
             return block
-        keep = min(flag.first_token for flag in tag.flags)
+        keep = max(0, min(flag.first_token for flag in tag.flags))
         return block.prefix(keep)
 
     def annotations(self, tokens: Sequence[int], prompt_length: int) -> tuple[Annotation, ...]:

@@ -28,24 +28,34 @@ class Detokenizer:
         self._decoder = decoder
         self._window = list(prompt[-_PROMPT_TAIL:])
         self._read = len(self._window)
+        self._sent = len(decoder.decode(self._window))
 
     def push(self, token_id: int) -> str:
         self._window.append(token_id)
         text = self._decoder.decode(self._window)
-        waiting = len(self._window) - self._read
-        if text.endswith(_REPLACEMENT) and waiting < _MOST_TOKENS_OF_A_CHARACTER:
+        if not text.endswith(_REPLACEMENT):
+            return self._advance(text)
+        if len(self._window) - self._read < _MOST_TOKENS_OF_A_CHARACTER:
             return ""
-        return self._advance(text)
+        # Either characters go on straddling tokens, or the last bytes are no character at all.
+        return self._send(text.rstrip(_REPLACEMENT)) or self._advance(text)
 
     def flush(self) -> str:
         """What is left at the end, incomplete or not."""
         return self._advance(self._decoder.decode(self._window))
 
     def _advance(self, text: str) -> str:
-        known = self._decoder.decode(self._window[: self._read])
+        """Send the window's text and keep its latest tokens as the context of the next."""
+        new = self._send(text)
         self._window = self._window[self._read :]
         self._read = len(self._window)
-        return text[len(known) :]
+        self._sent = len(self._decoder.decode(self._window))
+        return new
+
+    def _send(self, text: str) -> str:
+        new = text[self._sent :]
+        self._sent += len(new)
+        return new
 
 
 class StopStrings:

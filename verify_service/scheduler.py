@@ -49,6 +49,7 @@ class Scheduler:
         self._max_batch_tokens = max_batch_tokens
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
+        self._passes = 0
 
     @property
     def num_free_blocks(self) -> int:
@@ -80,14 +81,18 @@ class Scheduler:
         """The next pass: decoding sequences first, prefill in what is left of the token budget."""
         planned: dict[Sequence, Work] = {}
         budget = self._max_batch_tokens
-        for sequence in sorted(self.running, key=lambda s: s.num_pending > 1):
+        self._passes += 1
+        for sequence in sorted(self.running, key=_turn):
             if sequence not in self.running or budget <= 0:
                 continue
             count = min(sequence.num_pending, budget)
             block = take_block(sequence) if count == sequence.num_pending else None
+            if block is not None:
+                block = block.prefix(budget - count)
             work = Work(sequence, count, block)
             if self._make_room(work, planned):
                 planned[sequence] = work
+                sequence.last_pass = self._passes
                 budget -= count + len(work.guesses)
         return list(planned.values())
 
@@ -117,3 +122,9 @@ class Scheduler:
         self._block_manager.free(sequence.blocks)
         sequence.blocks = []
         sequence.num_computed = 0
+
+
+def _turn(sequence: Sequence) -> tuple[bool, int]:
+    """Decoding first, the longest unserved ahead; then prefill, the oldest ahead."""
+    prefill = sequence.num_pending > 1
+    return prefill, 0 if prefill else sequence.last_pass

@@ -20,6 +20,7 @@ class Sequence:
         block_size: guesses asked for per block; 0: no speculation.
         blocks: KV blocks, in order.
         num_computed: tokens whose keys and values are in those blocks.
+        last_pass: the number of the last pass it was part of.
         events: at most one per step, so never more than the tokens of the answer and a few.
     """
 
@@ -35,6 +36,7 @@ class Sequence:
     facts: FactCheckSession | None = None
     blocks: list[int] = field(default_factory=list)
     num_computed: int = 0
+    last_pass: int = 0
     finished: bool = False
     stats: SpeculationStats = field(default_factory=SpeculationStats)
     events: asyncio.Queue[GenerateEvent | TandemError] = field(default_factory=asyncio.Queue)

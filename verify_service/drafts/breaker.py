@@ -16,6 +16,7 @@ class WaitBreaker:
         self._clock = clock
         self._pause = _FIRST_PAUSE_SECONDS
         self._open_until = 0.0
+        self._well_since = 0.0
 
     @property
     def closed(self) -> bool:
@@ -24,7 +25,10 @@ class WaitBreaker:
     def missed(self) -> None:
         self._open_until = self._clock() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        self._well_since = self._open_until
 
     def answered(self) -> None:
-        """An answer in time: the next miss starts from the shortest pause again."""
-        self._pause = _FIRST_PAUSE_SECONDS
+        """An answer in time. After a good while of them a miss starts from the shortest pause again; not
+        sooner, or a draft that is late every other time would be waited for every other time."""
+        if self._clock() - self._well_since >= _LONGEST_PAUSE_SECONDS:
+            self._pause = _FIRST_PAUSE_SECONDS

@@ -23,6 +23,8 @@ def check_block(block: Block, vocabulary_size: int, largest: int, mode: Mode) ->
         InvalidBlock: for token ids outside the vocabulary, a tree, lists that do not match, or
             distributions that are not.
     """
+    if not 0 <= block.drafting_seconds < math.inf:
+        raise InvalidBlock("a drafting time that is no time")
     if len(block.token_ids) > largest:
         raise InvalidBlock(f"{len(block.token_ids)} guesses where {largest} were asked for")
     if not all(token_id < vocabulary_size for token_id in block.token_ids):

@@ -28,6 +28,7 @@ from verify_service.drafts.link import DraftLink, Link
 from verify_service.sequence import Sequence
 
 _MOST_LINKS = 64
+_OPENING_SECONDS = 30.0  # a long prompt takes a draft a while; a draft that says nothing at all is left
 
 log = logging.get("drafts")
 
@@ -48,8 +49,14 @@ class _Session:
     live: bool = False
     asked: int = 0
     asked_at: float = 0.0
+    opened_at: float = 0.0
     block: Block | None = None
     refused: set[str] = field(default_factory=set)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the session was opened on its replica."""
+        return time.monotonic() - self.opened_at
 
     def detach(self) -> None:
         self.endpoint, self.live, self.asked, self.block = None, False, 0, None
@@ -72,6 +79,7 @@ class DraftHub:
         self._links: dict[str, Link] = {}
         self._sessions: dict[str, _Session] = {}
         self._answered = asyncio.Event()
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def wait(self, sequences: Iterable[Sequence]) -> None:
         """Until every live session has answered, at most the wait budget after it was asked."""
@@ -124,6 +132,8 @@ class DraftHub:
         session = self._sessions.pop(sequence.session_id, None)
         if session and session.endpoint:
             self._links[session.endpoint.address].send(Close(sequence.session_id))
+            session.detach()
+            self._answered.set()
 
     async def shutdown(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()))
@@ -131,6 +141,8 @@ class DraftHub:
     def _ensure(self, sequence: Sequence) -> _Session:
         """The sequence's session, opened on the first replica of its plan that can be had."""
         session = self._sessions.setdefault(sequence.session_id, _Session(sequence))
+        if session.endpoint and not session.live and session.age > _OPENING_SECONDS:
+            self._expel(session.endpoint.address)
         if session.endpoint is None and sequence.next_block_size > 0:
             for endpoint in sequence.request.drafts:
                 link = self._link(endpoint.address)
@@ -142,6 +154,7 @@ class DraftHub:
     def _open(self, session: _Session, endpoint: DraftEndpoint, link: Link) -> None:
         sequence = session.sequence
         session.endpoint = endpoint
+        session.opened_at = time.monotonic()
         session.asked = sequence.next_block_size
         session.asked_at = time.monotonic()
         keyed = sequence.mode is Mode.KEYED
@@ -163,11 +176,21 @@ class DraftHub:
 
     def _link(self, address: str) -> Link | None:
         if address not in self._links:
-            if len(self._links) >= _MOST_LINKS:
+            if len(self._links) >= _MOST_LINKS and not self._drop_unused_link():
                 return None
             link = self._links[address] = self._make_link(address)
             link.start(lambda answers: self._on_answers(address, answers), lambda: self._detach_all(address))
         return self._links[address]
+
+    def _drop_unused_link(self) -> bool:
+        """Make place for a new replica; one that is down goes first."""
+        for address in sorted(self._links, key=lambda address: self._links[address].up):
+            if not self._on(address):
+                closing = asyncio.create_task(self._links.pop(address).close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+                return True
+        return False
 
     def _give_up_on(self, late: Seq[_Session]) -> None:
         """One missed budget: every session leaves the replica, so that no further step waits for it."""

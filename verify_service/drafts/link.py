@@ -123,7 +123,10 @@ class DraftLink:
             self._wake.clear()
             updates, self._unsent = self._unsent, []
             message = draft_pb2.ProposeRequest(updates=[codec.update_to_proto(update) for update in updates])
-            await call.write(message)
+            try:
+                await call.write(message)
+            except asyncio.InvalidStateError:
+                return  # the stream has just ended; the reader learns why
 
     async def _fail_on_overflow(self) -> None:
         await self._overflow.wait()

@@ -109,6 +109,12 @@ def test_a_tiny_top_p_keeps_the_likeliest_token(top_p: float) -> None:
     assert probabilities([1, 3, 2], SamplingParams(top_p=top_p)) == [0, 1, 0]
 
 
+def test_a_top_p_that_the_likeliest_tokens_just_hold_keeps_no_more() -> None:
+    row = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64).log().tolist()
+    assert probabilities(row, SamplingParams()) == [0.5, 0.25, 0.25]
+    assert probabilities(row, SamplingParams(top_p=0.5)) == [1, 0, 0]
+
+
 def test_tokens_tied_at_the_top_k_threshold_all_stay() -> None:
     assert probabilities([1, 1, 1, -50], SamplingParams(top_k=2)) == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
 

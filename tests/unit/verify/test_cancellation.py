@@ -118,6 +118,25 @@ async def test_leaving_while_a_pass_runs_frees_at_once_and_the_pass_ends_in_peac
         assert (await read(bench.engine, ask(PROMPT, "draft", stopping=Stopping(max_tokens=9)))).text
 
 
+async def test_an_answer_whose_last_token_comes_after_its_client_left_is_cancelled_and_no_more() -> None:
+    bench = bench_of()
+    bench.runner.gate.clear()
+    async with running(bench.engine):
+        events = bench.engine.generate(ask(PROMPT, stopping=Stopping(max_tokens=1)))
+        await anext(events)
+        await until(lambda: bench.runner.inside)
+        with (
+            counting("tandem_requests_finished_total", reason="length") as finished,
+            counting("tandem_generation_tokens_total") as delivered,
+        ):
+            await assert_frees(bench, events)
+            bench.runner.gate.set()
+            await until(lambda: not bench.runner.inside)
+            await asyncio.sleep(0.02)
+        assert (finished.by, delivered.by) == (0, 0)
+        bench.assert_idle()
+
+
 async def test_leaving_while_a_draft_is_waited_for_frees_at_once() -> None:
     bench = bench_of(wait_seconds=5.0)
     async with running(bench.engine):

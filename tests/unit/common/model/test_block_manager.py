@@ -96,6 +96,13 @@ def test_an_owner_grows_into_the_next_block() -> None:
     assert manager.allocate(1, after=owner) == [4]
 
 
+def test_an_owner_grows_into_the_last_block() -> None:
+    manager = BlockManager(4)
+    gap, owner = manager.allocate(2), manager.allocate(1)
+    manager.free(gap)
+    assert manager.allocate(1, after=owner) == [3]
+
+
 def test_a_hint_sets_the_owner_down_where_it_can_grow() -> None:
     manager = BlockManager(10)
     gap, _ = manager.allocate(2), manager.allocate(1)
