@@ -37,14 +37,12 @@ class Config:
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
-    layers: RedisUrl = Annotated[str, Field(pattern=r"^((rediss?|unix)://.+)?$")]
-Positive = 8
+    layers: Positive = 8
     max_ngram: Annotated[int, Field(ge=1, le=16)] = 4
     min_ngram: Annotated[int, Field(ge=1, le=16)] = 1
     kv_tokens: Annotated[int, Field(ge=64)] = 32_768
     prefill_tokens: Annotated[int, Field(ge=16)] = 256
-    max_sessions: RedisUrl = Annotated[str, Field(pattern=r"^((rediss?|unix)://.+)?$")]
-Positive = 256
+    max_sessions: Positive = 256
     redis_url: RedisUrl = ""
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 10.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"

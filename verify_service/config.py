@@ -41,10 +41,8 @@ class Config:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     kv_tokens: Annotated[int, Field(ge=64)] = 32_768
-    max_running: RedisUrl = Annotated[str, Field(pattern=r"^((rediss?|unix)://.+)?$")]
-Positive = 16
-    max_waiting: RedisUrl = Annotated[str, Field(pattern=r"^((rediss?|unix)://.+)?$")]
-Positive = 256
+    max_running: Positive = 16
+    max_waiting: Positive = 256
     max_batch_tokens: Annotated[int, Field(ge=16)] = 512
     block_size: Annotated[int, Field(ge=1, le=64)] = 4
     max_block_size: Annotated[int, Field(ge=1, le=64)] = 16
