@@ -55,11 +55,11 @@ def _penalise(
     output_counts = _counts(committed[prompt_length:], vocabulary)
     in_prompt = _counts(committed[:prompt_length], vocabulary) > 0
     for row, path in zip(adjusted, paths, strict=True):
-        counts = (output_counts + _counts(path, vocabulary) if path else output_counts).to(row.device)
+        counts = (output_counts + _counts(path, vocabulary) if path else output_counts).to(row)
         seen = (counts > 0) | in_prompt.to(row.device)
         repeated = torch.where(row > 0, row / params.repetition_penalty, row * params.repetition_penalty)
         row.copy_(torch.where(seen, repeated, row))
-        row.sub_(params.frequency_penalty * counts + params.presence_penalty * (counts > 0))
+        row.sub_(params.frequency_penalty * counts + params.presence_penalty * (counts > 0).to(row))
 
 
 def _counts(token_ids: Sequence[int], vocabulary: int) -> Tensor:
@@ -78,7 +78,8 @@ def probabilities(adjusted: Tensor, params: SamplingParams) -> Tensor:
     """
     if params.greedy:
         return torch.nn.functional.one_hot(adjusted.argmax(-1), adjusted.shape[-1]).to(torch.float64)
-    scaled = adjusted / params.temperature
+    # Relative to the largest, so that a tiny temperature leads to zeros and not to infinity less infinity.
+    scaled = (adjusted - adjusted.amax(-1, keepdim=True)) / params.temperature
     if 0 < params.top_k < scaled.shape[-1]:
         threshold = scaled.topk(params.top_k).values[:, -1:]
         scaled = scaled.masked_fill(scaled < threshold, -torch.inf)

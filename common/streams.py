@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 
 from common.errors import InvalidRequest
 
@@ -21,6 +21,8 @@ _PAYLOAD = b"payload"
 
 T = TypeVar("T")
 
+_EXACT = ConfigDict(extra="forbid", strict=True)
+
 
 @dataclass(frozen=True, slots=True)
 class DraftRecord:
@@ -30,6 +32,8 @@ class DraftRecord:
     ``block_start``. ``token_ends[i]`` is the character where the block's token i ends, so a span of the
     text maps back to tokens.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _EXACT
 
     session_id: str
     block_id: int
@@ -44,6 +48,8 @@ class DraftRecord:
 class Flag:
     """A contradicted claim: block tokens ``first_token`` up to, not including, ``end_token``."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = _EXACT
+
     first_token: NonNegativeInt
     end_token: NonNegativeInt
     text: str
@@ -55,10 +61,12 @@ class Flag:
 class TagRecord:
     """The verdict on one block; without flags it was checked and nothing was found."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = _EXACT
+
     session_id: str
     block_id: int
     base_length: int
-    flags: tuple[Flag, ...] = ()
+    flags: tuple[Flag, ...]
 
 
 _DRAFT = TypeAdapter(DraftRecord)

@@ -8,30 +8,21 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from common import logging
-from common.errors import FingerprintMismatch, InvalidRequest, Overloaded, TandemError
+from common.errors import Overloaded, TandemError
 from common.types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, SessionUpdate
 from draft_service import metrics
 from draft_service.publisher import Publisher
 from draft_service.session import OutOfSync, Session
 from draft_service.sources.base import Guess, Source
+from draft_service.vocabulary import Vocabulary
 
 _QUEUED_MESSAGES = 256
 _QUEUED_ANSWERS = 1024
 _DRAIN_POLL_SECONDS = 0.05
 
 log = logging.get("draft")
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """What a session's target must share with the source."""
-
-    fingerprint: str
-    size: int
-    context_length: int
 
 
 class Stream:
@@ -132,6 +123,8 @@ class DraftEngine:
         loop = asyncio.get_running_loop()
         guesses = await loop.run_in_executor(self._thread, self._source.propose, sessions)
         seconds = time.perf_counter() - started
+        if len(guesses) != len(sessions):
+            raise ValueError(f"{len(guesses)} guesses for {len(sessions)} sessions")
         metrics.ROUND_SESSIONS.observe(len(sessions))
         metrics.ROUND_SECONDS.observe(seconds)
         self._answer_all(sessions, guesses, seconds)
@@ -139,6 +132,7 @@ class DraftEngine:
     def _answer_all(self, sessions: list[Session], guesses: Sequence[Guess | None], seconds: float) -> None:
         """One message per stream; sessions not ready stay waiting."""
         outgoing: dict[Stream, list[SessionAnswer]] = {}
+        published = []
         for session, guess in zip(sessions, guesses, strict=True):
             if guess is None:
                 continue
@@ -146,9 +140,11 @@ class DraftEngine:
             _, stream = self._sessions[session.session_id]
             outgoing.setdefault(stream, []).append(Proposed(session.session_id, block))
             if session.publish and block.token_ids:
-                self._publisher.publish(session, block)
+                published.append((session, block))
         for stream, answers in outgoing.items():
             stream.put(answers)
+        for session, block in published:
+            self._publisher.publish(session, block)
 
     def _block(self, session: Session, guess: Guess, seconds: float) -> Block:
         session.block_size = 0
@@ -183,32 +179,18 @@ class DraftEngine:
                 if not stream.ended:
                     self._open(stream, update)
             case Commit():
-                self._owned(stream, update.session_id).commit(update)
+                session = self._owned(stream, update.session_id)
+                self._vocabulary.check_commit(update)
+                session.commit(update)
             case Close():
-                owned = self._sessions.get(update.session_id)
-                if owned and owned[1] is stream:
-                    self._forget(update.session_id)
+                self._close(stream, update.session_id)
 
     def _open(self, stream: Stream, update: Open) -> None:
         self._forget(update.session_id)
-        self._check(update)
+        self._vocabulary.check_open(update)
         if len(self._sessions) >= self._max_sessions:
             raise Overloaded(f"{self._max_sessions} sessions are open already")
         self._sessions[update.session_id] = (Session.opened(update), stream)
-
-    def _check(self, update: Open) -> None:
-        ours = self._vocabulary
-        if update.fingerprint != ours.fingerprint or update.vocabulary_size != ours.size:
-            raise FingerprintMismatch(
-                f"the target's vocabulary is {update.fingerprint} ({update.vocabulary_size} tokens), "
-                f"the draft's is {ours.fingerprint} ({ours.size} tokens)"
-            )
-        if not 0 < len(update.token_ids) <= ours.context_length:
-            raise InvalidRequest(f"token_ids must hold 1 to {ours.context_length} tokens", field="token_ids")
-        if any(token_id >= ours.size for token_id in update.token_ids):
-            raise InvalidRequest("token_ids has an id outside the vocabulary", field="token_ids")
-        if update.tree_width != 1 or update.hidden_states:
-            raise InvalidRequest("this draft proposes chains and takes no hidden states", field="tree_width")
 
     def _owned(self, stream: Stream, session_id: str) -> Session:
         session, owner = self._sessions.get(session_id, (None, None))
@@ -219,8 +201,14 @@ class DraftEngine:
     def _refuse(self, stream: Stream, session_id: str, code: str, message: str) -> None:
         metrics.REFUSED.labels(code).inc()
         log.warning("session refused", code=code, reason=message)
-        self._forget(session_id)
+        self._close(stream, session_id)
         stream.put([Refused(session_id, code, message)])
+
+    def _close(self, stream: Stream, session_id: str) -> None:
+        """Forget a session, if it has not moved to another stream."""
+        owned = self._sessions.get(session_id)
+        if owned and owned[1] is stream:
+            self._forget(session_id)
 
     def _forget(self, session_id: str) -> None:
         if self._sessions.pop(session_id, None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -65,12 +66,19 @@ def record(decoder: Decoder, session: Session, block: Block) -> streams.DraftRec
     """A block's text after a tail of the committed text, with where each of its tokens ends."""
     tail = session.tokens[-_TAIL_TOKENS:]
     texts = [decoder.decode([*tail, *block.token_ids[:count]]) for count in range(len(block.token_ids) + 1)]
+    whole = [_whole_length(text, len(texts[-1])) for text in texts[:-1]]
+    start, *ends = itertools.accumulate([*whole, len(texts[-1])], max)
     return streams.DraftRecord(
         session_id=session.session_id,
         block_id=block.block_id,
         base_length=block.base_length,
         text=texts[-1],
-        block_start=len(texts[0]),
-        token_ends=tuple(len(text) for text in texts[1:]),
+        block_start=start,
+        token_ends=tuple(ends),
         source=block.source,
     )
+
+
+def _whole_length(text: str, longest: int) -> int:
+    """Characters that further tokens leave as they are; an incomplete one may turn into fewer."""
+    return min(len(text.rstrip("\ufffd")), longest)

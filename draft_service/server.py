@@ -15,12 +15,13 @@ from common.model.runner import ModelRunner
 from common.model.tokenizer import Tokenizer
 from draft_service import metrics
 from draft_service.config import Config
-from draft_service.engine import DraftEngine, Vocabulary
+from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
 from draft_service.servicer import DraftServicer
 from draft_service.sources.base import Source
 from draft_service.sources.ngram import NgramSource
 from draft_service.sources.self_draft import SelfSource
+from draft_service.vocabulary import Vocabulary
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc
 
 log = logging.get("draft")

@@ -57,6 +57,7 @@ class Session:
         if update.accepted > len(block):
             raise OutOfSync(f"{update.accepted} tokens accepted of block {update.block_id}, not one of ours")
         self.tokens += [*block[: update.accepted], *update.token_ids]
+        self.proposed.clear()  # whatever else was proposed followed other tokens
         self.block_size = update.block_size
 
     def remember(self, block_id: int, token_ids: tuple[int, ...]) -> None:

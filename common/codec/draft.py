@@ -113,7 +113,7 @@ def update_from_proto(wire: draft_pb2.SessionUpdate) -> SessionUpdate:
 
 
 def _open_from_proto(session_id: str, wire: draft_pb2.Open) -> Open:
-    mode = mode_from_proto(wire.mode)
+    mode = mode_from_proto(wire.mode, "mode")
     if mode is None:
         raise InvalidRequest("mode is missing", field="mode")
     return Open(

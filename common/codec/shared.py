@@ -21,7 +21,7 @@ MODES_BACK: dict[int, Mode] = {wire: value for value, wire in MODES.items()}
 FACT_CHECKS_BACK: dict[int, FactCheck] = {wire: value for value, wire in FACT_CHECKS.items()}
 
 
-def mode_from_proto(wire: int) -> Mode | None:
+def mode_from_proto(wire: int, field: str) -> Mode | None:
     """None when unset.
 
     Raises:
@@ -30,7 +30,7 @@ def mode_from_proto(wire: int) -> Mode | None:
     if wire == types_pb2.VERIFICATION_MODE_UNSPECIFIED:
         return None
     if wire not in MODES_BACK:
-        raise InvalidRequest(f"unknown verification mode {wire}", field="speculation.mode")
+        raise InvalidRequest(f"unknown verification mode {wire}", field=field)
     return MODES_BACK[wire]
 
 

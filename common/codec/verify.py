@@ -108,7 +108,7 @@ def generate_from_proto(wire: verify_pb2.GenerateRequest) -> GenerateRequest:
         ),
         speculation=SpeculationParams(
             disabled=wire.speculation.disabled,
-            mode=mode_from_proto(wire.speculation.mode),
+            mode=mode_from_proto(wire.speculation.mode, "speculation.mode"),
             block_size=wire.speculation.block_size or None,
             fact_check=fact_check_from_proto(wire.speculation.fact_check),
         ),
@@ -179,7 +179,7 @@ def event_from_proto(wire: verify_pb2.GenerateResponse) -> GenerateEvent:
     match wire.WhichOneof("event"):
         case "started":
             started = wire.started
-            mode = mode_from_proto(started.mode)
+            mode = mode_from_proto(started.mode, "started.mode")
             if mode is None:
                 raise InvalidRequest("started without a mode", field="started.mode")
             return Started(started.model, started.prompt_tokens, mode, started.system_fingerprint)

@@ -5,6 +5,7 @@ Weights are read as safetensors or GGUF, never as pickles, and no code that come
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -107,8 +108,9 @@ def _converted(gguf: Path) -> Path:
     """The cached conversion of a GGUF file, made on first use; safe against a concurrent one."""
     if not gguf.is_file():
         raise ConfigError(f"{gguf} is not a file", field="model")
-    stat = gguf.stat()
-    target = cache_dir() / f"{gguf.stem}-{stat.st_size:x}-float32"
+    with gguf.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()[:16]
+    target = cache_dir() / f"{gguf.stem}-{digest}-float32"
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -38,6 +38,8 @@ class Tokenizer:
         """
         if not self._tokenizer.chat_template:
             raise InvalidRequest("this model has no chat template; send a prompt", field="messages")
+        if not messages:
+            raise InvalidRequest("messages is empty", field="messages")
         turns = [{"role": m.role, "content": m.content} for m in messages]
         try:
             encoded = self._tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True)

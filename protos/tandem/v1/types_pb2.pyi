@@ -4,7 +4,7 @@ isort:skip_file
 Messages that more than one service speaks.
 
 A zero value means "unset" everywhere; a field whose zero is a real value is
-marked optional. Defaults are resolved in one place, common/codec.py.
+marked optional. Defaults are resolved in one place, common/codec.
 """
 
 from collections import abc as _abc

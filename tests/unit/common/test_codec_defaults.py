@@ -63,7 +63,7 @@ def test_an_unset_tree_width_is_a_chain_and_the_largest_block_is_the_first() -> 
 
 
 def test_an_unset_mode_is_none() -> None:
-    assert codec.mode_from_proto(types_pb2.VERIFICATION_MODE_UNSPECIFIED) is None
+    assert codec.mode_from_proto(types_pb2.VERIFICATION_MODE_UNSPECIFIED, "mode") is None
 
 
 def test_an_unset_fact_check_is_off() -> None:
@@ -72,7 +72,7 @@ def test_an_unset_fact_check_is_off() -> None:
 
 @pytest.mark.parametrize("name", [n for n, _ in types_pb2.VerificationMode.items() if "UNSPECIFIED" not in n])
 def test_every_verification_mode_of_the_wire_is_known(name: str) -> None:
-    mode = codec.mode_from_proto(types_pb2.VerificationMode.Value(name))
+    mode = codec.mode_from_proto(types_pb2.VerificationMode.Value(name), "mode")
     assert mode is Mode[name.removeprefix("VERIFICATION_MODE_")]
 
 

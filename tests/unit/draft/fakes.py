@@ -12,11 +12,12 @@ import grpc.aio
 
 from common import codec, rpc
 from common.types import Block, Proposed, SessionAnswer, SessionUpdate
-from draft_service.engine import DraftEngine, Vocabulary
+from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
 from draft_service.servicer import DraftServicer
 from draft_service.session import Session
 from draft_service.sources.base import Guess
+from draft_service.vocabulary import Vocabulary
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc, types_pb2
 
 PATIENCE_SECONDS = 5

@@ -104,18 +104,18 @@ def test_greedy_guesses_stay_the_models_own_as_blocks_are_taken_in_part(
 @settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 99), min_size=1, max_size=40),
-    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 99)), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 4), st.lists(st.integers(0, 99), max_size=3)), min_size=1, max_size=4),
     st.sampled_from(Mode),
 )
 def test_after_any_acceptance_the_guesses_are_those_of_a_fresh_session(
-    prompt: list[int], commits: list[tuple[int, int]], mode: Mode
+    prompt: list[int], commits: list[tuple[int, list[int]]], mode: Mode
 ) -> None:
     source, _ = paged_source()
     session = opened(tokens=prompt, sampling=WARM, mode=mode, noise_seed=3)
-    for accepted, token in commits:
+    for accepted, tokens in commits:
         session.remember(1, guess(source, session).token_ids)
         base = len(session.tokens)
-        session.commit(commitment(base_length=base, block_id=1, accepted=accepted, tokens=[token]))
+        session.commit(commitment(base_length=base, block_id=1, accepted=accepted, tokens=tokens))
     fresh = opened("fresh", session.tokens, prompt_length=len(prompt), sampling=WARM, mode=mode, noise_seed=3)
     other, _ = paged_source()
     assert guess(source, session) == guess(other, fresh)
@@ -201,9 +201,14 @@ def test_the_distributions_declared_are_those_of_the_model_under_the_sessions_pa
 @pytest.mark.parametrize("mode", Mode)
 def test_guesses_are_penalised_for_prompt_output_and_earlier_guesses(mode: Mode) -> None:
     source, _ = paged_source()
-    params = SamplingParams(repetition_penalty=1.5, frequency_penalty=1.5, presence_penalty=1)
+    params = SamplingParams(
+        temperature=0.1, repetition_penalty=1.1, frequency_penalty=2, presence_penalty=1, logit_bias={3: 12}
+    )
     session = opened(tokens=[1, 2, 3, 3], prompt_length=2, sampling=params, mode=mode, block_size=8)
-    assert list(guess(source, session).token_ids) == expected_tokens(session)
+    guesses = list(guess(source, session).token_ids)
+    assert guesses == expected_tokens(session)
+    assert guesses[0] == 3
+    assert guesses.count(3) < 8
 
 
 def test_confidences_are_the_probabilities_of_the_guesses() -> None:

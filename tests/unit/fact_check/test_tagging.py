@@ -74,7 +74,7 @@ def test_a_block_without_characters_has_no_flags() -> None:
 
 def test_the_tag_names_the_block() -> None:
     record = draft("", "hello", block_id=7)
-    assert tag(record, ()) == TagRecord("session", 7, 10)
+    assert tag(record, ()) == TagRecord("session", 7, 10, ())
 
 
 @pytest.mark.parametrize(

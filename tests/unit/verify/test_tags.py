@@ -72,14 +72,14 @@ async def test_a_verdict_nobody_watches_for_is_counted(valkey: Valkey) -> None:
         reader.unwatch("never there")
         await until(lambda: reader.alive)
         with counting("tandem_fact_check_tags_total", outcome="unwatched") as unwatched:
-            await add(valkey, TagRecord("gone", 1, 10), TAG)
+            await add(valkey, TagRecord("gone", 1, 10, ()), TAG)
             await until(lambda: ours.has_tag(BLOCK))
         assert unwatched.by == 1
         assert not gone.has_tag(BLOCK)
 
 
 async def test_verdicts_from_before_the_start_are_not_read(valkey: Valkey) -> None:
-    await add(valkey, TagRecord("session", 2, 10))
+    await add(valkey, TagRecord("session", 2, 10, ()))
     async with tailing(valkey.url) as reader:
         ours = watched(reader)
         await until(lambda: reader.alive)
@@ -117,7 +117,7 @@ async def test_an_entry_that_is_no_verdict_is_counted_and_the_next_one_still_com
         ours.add_block(BLOCK)
         await until(lambda: reader.alive)
         with counting("tandem_fact_check_tags_total", outcome="malformed") as malformed:
-            await add(valkey, {b"payload": payload}, {b"other": b""}, TagRecord("other", 1, 10))
+            await add(valkey, {b"payload": payload}, {b"other": b""}, TagRecord("other", 1, 10, ()))
             await until(lambda: other.has_tag(BLOCK), seconds=2)
         assert malformed.by == 2
 
@@ -132,7 +132,7 @@ async def test_a_killed_server_turns_the_reader_dead_and_a_new_one_alive_again(v
         await until(lambda: not reader.alive)
         await valkey.restart()
         await until(lambda: reader.alive, seconds=10)
-        await add(valkey, TagRecord("session", 2, 12))
+        await add(valkey, TagRecord("session", 2, 12, ()))
         await until(lambda: ours.has_tag(Block(2, 12, (1,))))
 
 
