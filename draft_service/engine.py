@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 
 from common import logging
 from common.errors import Overloaded, TandemError
@@ -56,8 +56,15 @@ class DraftEngine:
     """Owns every session. Updates that came while a round was drafted are taken in before the next."""
 
     def __init__(
-        self, source: Source, vocabulary: Vocabulary, publisher: Publisher, max_sessions: int
+        self,
+        source: Source,
+        vocabulary: Vocabulary,
+        publisher: Publisher,
+        thread: Executor,
+        *,
+        max_sessions: int,
     ) -> None:
+        """``thread``: a pool of one, in which the source proposes."""
         self._source = source
         self._vocabulary = vocabulary
         self._publisher = publisher
@@ -67,7 +74,7 @@ class DraftEngine:
         self._changed = asyncio.Event()
         self._inbox: asyncio.Queue[tuple[Stream, Sequence[SessionUpdate]]] = asyncio.Queue(_QUEUED_MESSAGES)
         self._block_ids = itertools.count(time.time_ns())
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="draft")
+        self._thread = thread
 
     @property
     def num_sessions(self) -> int:

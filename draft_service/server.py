@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 
 import torch
 from transformers import AutoConfig
@@ -11,7 +12,7 @@ from transformers import AutoConfig
 from common import lifecycle, logging, rpc
 from common.model import store
 from common.model.block_manager import BlockManager
-from common.model.runner import ModelRunner
+from common.model.runner import ModelRunner, model_thread
 from common.model.tokenizer import Tokenizer
 from draft_service import metrics
 from draft_service.config import Config
@@ -29,23 +30,24 @@ log = logging.get("draft")
 
 async def serve(config: Config) -> None:
     """Run the configured source until told to stop."""
-    folder = await asyncio.to_thread(store.resolve, config.model)
-    source = await asyncio.to_thread(_source, config, folder)
-    await serve_source(config, source, folder)
+    await serve_source(config, _source)
 
 
-async def serve_source(config: Config, source: Source, folder: str) -> None:
-    """Run any source over the tokenizer in ``folder`` until told to stop."""
+async def serve_source(config: Config, make_source: Callable[[Config, str], Source]) -> None:
+    """Run any source until told to stop; it is made from the configuration and the target's folder."""
     stop = lifecycle.stop_event()
     lifecycle.serve_metrics(config.metrics_port)
     metrics.start_at_zero()
+    thread = model_thread()
+    folder = await asyncio.to_thread(store.resolve, config.model)
+    source = await asyncio.get_running_loop().run_in_executor(thread, make_source, config, folder)
     tokenizer = Tokenizer(store.load_tokenizer(folder))
     model_config = AutoConfig.from_pretrained(folder)
     vocabulary = Vocabulary(
         tokenizer.fingerprint, model_config.vocab_size, model_config.max_position_embeddings
     )
     publisher = Publisher(config.redis_url, tokenizer)
-    engine = DraftEngine(source, vocabulary, publisher, config.max_sessions)
+    engine = DraftEngine(source, vocabulary, publisher, thread, max_sessions=config.max_sessions)
     status = draft_pb2.DraftStatus(
         source=source.name,
         model_version=source.model_version,

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from collections.abc import Sequence as Seq
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -60,7 +60,7 @@ class Waits:
 class Engine:
     """Owns every sequence from admission to its last token.
 
-    The model runs in a thread of its own, so the event loop never waits for it.
+    The model runs in ``thread``, a pool of one, so the event loop never waits for it.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Engine:
         admission: Admission,
         scheduler: Scheduler,
         runner: Runner,
+        thread: Executor,
         *,
         drafts: DraftHub,
         tags: TagReader,
@@ -82,7 +83,7 @@ class Engine:
         self._waits = waits
         self._acceptance = acceptance
         self._arrived = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._thread = thread
 
     @property
     def load(self) -> tuple[int, int]:

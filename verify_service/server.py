@@ -12,7 +12,7 @@ import torch
 from common import lifecycle, logging, rpc
 from common.model import store
 from common.model.block_manager import BLOCK_SIZE, BlockManager
-from common.model.runner import ModelRunner, Segment
+from common.model.runner import ModelRunner, Segment, model_thread
 from common.model.tokenizer import Tokenizer
 from protos.tandem.v1 import verify_pb2, verify_pb2_grpc
 from verify_service import metrics
@@ -33,7 +33,8 @@ async def serve(config: Config) -> None:
     lifecycle.serve_metrics(config.metrics_port)
     metrics.start_at_zero(config.max_block_size)
     server = rpc.Server(f"{config.host}:{config.port}")
-    target = await asyncio.to_thread(_load, config)
+    thread = model_thread()
+    target = await asyncio.get_running_loop().run_in_executor(thread, _load, config)
     tags = TagReader(config.redis_url)
     drafts = DraftHub(
         target.admission.tokenizer.fingerprint,
@@ -44,6 +45,7 @@ async def serve(config: Config) -> None:
         target.admission,
         target.scheduler,
         target.runner,
+        thread,
         drafts=drafts,
         tags=tags,
         waits=Waits(config.tag_wait_ms / 1000, config.settle_wait_ms / 1000),

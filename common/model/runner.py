@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,16 @@ from torch import Tensor
 
 from common.model import linear
 from common.model.attention import KVPool, PackedBatch, Span
+
+
+def model_thread() -> ThreadPoolExecutor:
+    """The one thread of a process that may compute: load, warm up and run the model in it.
+
+    Every thread that computes gets a pool of OpenMP workers of its own. Once there are more of those than
+    cores, they stop spinning between operators and go to sleep instead: a pass over a small model then takes
+    twice as long.
+    """
+    return ThreadPoolExecutor(1, thread_name_prefix="model")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from common.model.block_manager import BlockManager
-from common.model.runner import ModelRunner
+from common.model.runner import ModelRunner, model_thread
 from common.model.tokenizer import Tokenizer
 from common.types import (
     Delta,
@@ -55,6 +55,7 @@ def engine(model: Any, draft: InProcessDraft | None, acceptance: Mapping[Mode, A
         admission,
         Scheduler(BlockManager(_NUM_BLOCKS), _BATCH, 100_000, 8192),
         ModelRunner(model, _NUM_BLOCKS),
+        model_thread(),
         drafts=DraftHub(tokenizer.fingerprint, vocabulary, 1.0, make_link=lambda _: draft or _no_draft()),
         tags=TagReader(""),
         acceptance=acceptance,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import numpy as np
 
 from common.config import load_or_exit
 from common.lifecycle import run
-from common.model import store
 from common.types import Mode, SparseDistribution
 from draft_service.config import Config
 from draft_service.server import serve_source
@@ -45,11 +43,6 @@ def _lie(token_id: int) -> SparseDistribution:
     return SparseDistribution((token_id, (token_id + 1) % VOCABULARY), (0.125, 0.875))
 
 
-async def serve(config: Config) -> None:
-    folder = await asyncio.to_thread(store.resolve, config.model)
-    await serve_source(config, GarbageSource(), folder)
-
-
 if __name__ == "__main__":
     config = load_or_exit(Config, "draft")
-    run("draft", serve(config), config.log_level)
+    run("draft", serve_source(config, lambda config, folder: GarbageSource()), config.log_level)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from common.model.block_manager import BlockManager
+from common.model.runner import model_thread
 from common.types import (
     Annotation,
     Delta,
@@ -93,7 +94,7 @@ def make_engine(
     scripted = ScriptedDrafts(drafts, clock)
     hub = DraftHub(tokenizer.fingerprint, len(tokenizer), wait_seconds, scripted.make_link)
     tags = tags or TagReader("")
-    engine = Engine(admission, scheduler, runner, drafts=hub, tags=tags, waits=waits)
+    engine = Engine(admission, scheduler, runner, model_thread(), drafts=hub, tags=tags, waits=waits)
     return Bench(engine, admission, scheduler, hub, scripted, runner, tags, num_blocks)
 
 

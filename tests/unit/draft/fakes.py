@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import grpc.aio
 
 from common import codec, rpc
+from common.model.runner import model_thread
 from common.types import Block, Proposed, SessionAnswer, SessionUpdate
 from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
@@ -88,7 +89,8 @@ async def drafting(
     source: ScriptedSource, max_sessions: int = 8, publisher: Publisher | None = None
 ) -> AsyncIterator[DraftEngine]:
     """An engine at work."""
-    engine = DraftEngine(source, VOCABULARY, publisher or Publisher("", Letters()), max_sessions)
+    publisher = publisher or Publisher("", Letters())
+    engine = DraftEngine(source, VOCABULARY, publisher, model_thread(), max_sessions=max_sessions)
     work = asyncio.create_task(engine.run())
     try:
         yield engine
