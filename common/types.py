@@ -218,13 +218,22 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class SpeculationParams:
-    """How drafts are used. ``mode`` None: keyed with a seed, rejection without; ``block_size`` None: the
-    deployment's."""
+    """How drafts are used.
+
+    ``mode`` None: keyed with a seed or a veto, else rejection. ``block_size`` None: the deployment's.
+
+    Refusing a guess for a reason other than the target's own choice would bias rejection sampling, so a veto
+    needs the mode in which the choice is the target's whatever was drafted.
+    """
 
     disabled: bool = False
     mode: Mode | None = None
     block_size: int | None = None
     fact_check: FactCheck = FactCheck.OFF
+
+    def __post_init__(self) -> None:
+        vetoed_rejection = self.fact_check is FactCheck.VETO and self.mode is Mode.REJECTION
+        _require(not vetoed_rejection, "speculation.mode", "keyed when speculation.fact_check is veto")
 
 
 @dataclass(frozen=True, slots=True)

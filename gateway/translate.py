@@ -10,7 +10,6 @@ from common.types import (
     FactCheck,
     GenerateRequest,
     Message,
-    Mode,
     Prompt,
     RouteRequest,
     SamplingParams,
@@ -100,24 +99,12 @@ def _max_tokens(body: GenerationBody) -> int | None:
 
 
 def _speculation(asked: Speculation) -> SpeculationParams:
-    fact_check = asked.fact_check or FactCheck.OFF
     return SpeculationParams(
         disabled=asked.enabled is False,
-        mode=_mode(asked.mode, fact_check),
+        mode=asked.mode,
         block_size=asked.block_size,
-        fact_check=fact_check,
+        fact_check=asked.fact_check or FactCheck.OFF,
     )
-
-
-def _mode(asked: Mode | None, fact_check: FactCheck) -> Mode | None:
-    """Refusing a draft biases what rejection sampling yields, so a veto needs the keyed mode."""
-    if fact_check is not FactCheck.VETO:
-        return asked
-    if asked is Mode.REJECTION:
-        raise InvalidRequest(
-            "speculation.mode must be keyed when speculation.fact_check is veto", field="speculation.mode"
-        )
-    return Mode.KEYED
 
 
 def _head(prompt: Prompt) -> str:

@@ -101,15 +101,9 @@ class Admission:
 
 
 def _mode(request: GenerateRequest) -> Mode:
-    """Keyed with a seed or a veto, rejection otherwise.
-
-    Refusing a guess for a reason other than the target's own choice would bias rejection sampling, so a
-    veto needs the mode in which the choice is the target's whatever was drafted.
-    """
-    asked = request.speculation.mode
-    veto = request.speculation.fact_check is FactCheck.VETO
-    if veto and asked is Mode.REJECTION:
-        raise InvalidRequest("a fact-check veto needs the keyed mode", field="speculation.mode")
-    if asked is not None:
-        return asked
-    return Mode.KEYED if veto or request.sampling.seed is not None else Mode.REJECTION
+    """Keyed with a seed or a veto, rejection otherwise."""
+    speculation = request.speculation
+    if speculation.mode is not None:
+        return speculation.mode
+    keyed = speculation.fact_check is FactCheck.VETO or request.sampling.seed is not None
+    return Mode.KEYED if keyed else Mode.REJECTION

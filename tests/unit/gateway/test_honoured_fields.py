@@ -110,9 +110,11 @@ async def test_what_asks_for_nothing_leaves_the_defaults(
     assert await sent(client, backend, CHAT, chat_body(**fields)) == PLAIN
 
 
-async def test_a_veto_without_a_mode_is_verified_keyed(client: httpx.AsyncClient, backend: Backend) -> None:
+async def test_a_veto_leaves_the_mode_to_the_verify_service(
+    client: httpx.AsyncClient, backend: Backend
+) -> None:
     request = await sent(client, backend, CHAT, chat_body(speculation={"fact_check": "veto"}))
-    assert request.speculation == SpeculationParams(mode=Mode.KEYED, fact_check=FactCheck.VETO)
+    assert request.speculation == SpeculationParams(fact_check=FactCheck.VETO)
 
 
 async def test_speculation_turned_off_tells_verify_and_router_and_names_no_drafts(
