@@ -99,6 +99,9 @@ updates = opens | commits | st.builds(Close, session_id=names)
 answers = st.builds(Proposed, names, blocks) | st.builds(Refused, names, texts, texts)
 
 prompts = st.lists(st.builds(Message, texts, texts), max_size=3).map(tuple) | texts | token_ids
+modes_and_checks = st.tuples(st.none() | st.sampled_from(Mode), st.sampled_from(FactCheck)).filter(
+    lambda pair: pair != (Mode.REJECTION, FactCheck.VETO)
+)
 generate_requests = st.builds(
     GenerateRequest,
     request_id=texts,
@@ -111,12 +114,14 @@ generate_requests = st.builds(
         stop_token_ids=st.frozensets(uint32, max_size=3),
         ignore_eos=st.booleans(),
     ),
-    speculation=st.builds(
-        SpeculationParams,
-        disabled=st.booleans(),
-        mode=st.none() | st.sampled_from(Mode),
-        block_size=st.none() | counts,
-        fact_check=st.sampled_from(FactCheck),
+    speculation=modes_and_checks.flatmap(
+        lambda pair: st.builds(
+            SpeculationParams,
+            disabled=st.booleans(),
+            mode=st.just(pair[0]),
+            block_size=st.none() | counts,
+            fact_check=st.just(pair[1]),
+        )
     ),
     drafts=endpoints,
 )

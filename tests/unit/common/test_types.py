@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidRequest
-from common.types import Block, SamplingParams, SparseDistribution, Stopping
+from common.types import (
+    Block,
+    FactCheck,
+    Mode,
+    SamplingParams,
+    SparseDistribution,
+    SpeculationParams,
+    Stopping,
+)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +92,12 @@ def test_an_answer_of_no_tokens_is_refused(max_tokens: int) -> None:
     with pytest.raises(InvalidRequest) as caught:
         Stopping(max_tokens=max_tokens)
     assert caught.value.field == "max_tokens"
+
+
+def test_a_veto_under_rejection_sampling_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        SpeculationParams(mode=Mode.REJECTION, fact_check=FactCheck.VETO)
+    assert refused.value.field == "speculation.mode"
 
 
 def test_an_empty_stop_string_is_refused() -> None:

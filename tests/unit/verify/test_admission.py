@@ -57,11 +57,6 @@ def request(prompt: object = "hello", **fields: object) -> GenerateRequest:
         pytest.param(
             request(speculation=SpeculationParams(block_size=9)), "speculation.block_size", id="block size"
         ),
-        pytest.param(
-            request(speculation=SpeculationParams(mode=Mode.REJECTION, fact_check=FactCheck.VETO)),
-            "speculation.mode",
-            id="veto under rejection",
-        ),
     ],
 )
 async def test_what_cannot_be_served_is_refused_by_the_name_of_its_field(
