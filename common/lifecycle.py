@@ -35,5 +35,12 @@ def run(service: str, main: Coroutine[Any, Any, None], log_level: str) -> None:
     try:
         asyncio.run(main)
     except ConfigError as error:
-        print(f"{service}: {error.message}", file=sys.stderr)
+        print(f"{service}: {_naming_the_variable(service, error)}", file=sys.stderr)
         sys.exit(2)
+
+
+def _naming_the_variable(service: str, error: ConfigError) -> str:
+    """What code below a service knows as a field, its user knows as a variable."""
+    if error.field is None or "TANDEM_" in error.message:
+        return error.message
+    return f"TANDEM_{service}_{error.field}".upper() + f": {error.message}"

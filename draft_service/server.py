@@ -78,8 +78,7 @@ def _source(config: Config, folder: str) -> Source:
     if config.source == "ngram":
         return NgramSource(config.max_ngram, config.min_ngram)
     torch.set_num_threads(config.threads or os.cpu_count() or 1)
-    device = store.default_device() if config.device == "auto" else config.device
-    dtype = store.default_dtype(device) if config.dtype == "auto" else getattr(torch, config.dtype)
+    device, dtype = store.placement(config.device, config.dtype)
     model = store.load_model(folder, dtype, device, layers=config.layers)
     num_blocks = BlockManager.blocks_for(config.kv_tokens)
     return SelfSource(

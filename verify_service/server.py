@@ -105,8 +105,7 @@ class _Target:
 
 def _load(config: Config) -> _Target:
     torch.set_num_threads(config.threads or os.cpu_count() or 1)
-    device = store.default_device() if config.device == "auto" else config.device
-    dtype = store.default_dtype(device) if config.dtype == "auto" else getattr(torch, config.dtype)
+    device, dtype = store.placement(config.device, config.dtype)
     folder = store.resolve(config.model)
     model = store.load_model(folder, dtype, device)
     tokenizer = Tokenizer(store.load_tokenizer(folder))

@@ -81,16 +81,34 @@ def load_tokenizer(folder: str) -> Any:
     return AutoTokenizer.from_pretrained(folder)
 
 
+def placement(device: str, dtype: str) -> tuple[str, torch.dtype]:
+    """Where to run and in what precision.
+
+    Args:
+        device: ``auto`` is CUDA where there is one, else the CPU.
+        dtype: ``auto`` is bfloat16 where the hardware multiplies it, else float32.
+
+    Raises:
+        ConfigError: for a device that is not one or is not there.
+    """
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise ConfigError(f"the device {device!r} cannot be used: {first_line}", field="device") from None
+    return device, default_dtype(device) if dtype == "auto" else getattr(torch, dtype)
+
+
 def default_dtype(device: str) -> torch.dtype:
-    """bfloat16 where the hardware multiplies it, float32 elsewhere."""
-    if device.startswith("cuda"):
-        return torch.bfloat16
-    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    """bfloat16 where the hardware multiplies it, else float32."""
+    native = (
+        device.startswith("cuda")
+        or torch.cpu._is_avx512_bf16_supported()
+        or torch.cpu._is_amx_tile_supported()
+    )
     return torch.bfloat16 if native else torch.float32
-
-
-def default_device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _embedded_file() -> Path:

@@ -41,7 +41,7 @@ def test_a_configuration_found_wrong_after_the_start_exits_with_status_2_and_no_
     with service("    raise ConfigError('layers must be between 1 and 3', field='layers')") as process:
         out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, out) == (2, "")
-    assert err == "example: layers must be between 1 and 3\n"
+    assert err == "example: TANDEM_EXAMPLE_LAYERS: layers must be between 1 and 3\n"
 
 
 def test_sigterm_and_sigint_stop_a_service_that_waits_for_them() -> None:

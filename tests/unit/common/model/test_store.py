@@ -115,3 +115,15 @@ def test_without_a_setting_the_cache_is_in_the_users_cache_folder(monkeypatch: p
 
 def test_a_gpu_computes_in_bfloat16() -> None:
     assert store.default_dtype("cuda:0") == torch.bfloat16
+
+
+@pytest.mark.parametrize("device", ["warp", "cuda:99", ""])
+def test_a_device_that_cannot_be_used_is_named(device: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{device}'") as refused:
+        store.placement(device, "auto")
+    assert refused.value.field == "device"
+
+
+def test_a_device_and_a_precision_that_are_asked_for_are_taken() -> None:
+    assert store.placement("cpu", "float16") == ("cpu", torch.float16)
+    assert store.placement("cpu", "auto") == ("cpu", store.default_dtype("cpu"))

@@ -1,3 +1,5 @@
+"""What tests of tiny models share: one thread, and no deadline per example."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
