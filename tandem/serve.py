@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tandem.ready import wait_ready
-from tandem.stack import Ports, Stack
+from tandem.stack import Ports, Stack, model
 
 _READY_SECONDS = 300
 
@@ -36,8 +36,7 @@ def serve() -> int:
 def prepare() -> int:
     """Convert the model once, before several processes ask for it; shows a progress bar."""
     code = "import sys; from common.model import store; store.resolve(sys.argv[1])"
-    model = os.environ.get("TANDEM_VERIFY_MODEL", "smollm2-135m-instruct")
-    return subprocess.run([sys.executable, "-c", code, model], check=False).returncode
+    return subprocess.run([sys.executable, "-c", code, model()], check=False).returncode
 
 
 def _ports() -> Ports:

@@ -113,6 +113,7 @@ class Stack:
                 TANDEM_GATEWAY_HOST=HOST,
                 TANDEM_GATEWAY_PORT=str(ports.gateway),
                 TANDEM_GATEWAY_ROUTER_ADDRESS=f"{HOST}:{ports.router}",
+                TANDEM_GATEWAY_MODELS=json.dumps([_served_name()]),
             ),
         ]
 
@@ -125,6 +126,7 @@ class Stack:
                 TANDEM_DRAFT_PORT=str(self.ports.draft + index),
                 TANDEM_DRAFT_METRICS_PORT=str(self.ports.draft_metrics if index == 0 else 0),
                 TANDEM_DRAFT_REDIS_URL=self.redis_url,
+                TANDEM_DRAFT_MODEL=model(),
                 **draft.environment,
             )
             for index, (name, draft) in enumerate(self.drafts.items())
@@ -179,6 +181,15 @@ redirect_stderr=true
 stdout_logfile={log}
 stdout_logfile_maxbytes=0
 """
+
+
+def model() -> str:
+    """What the verify service will load; the draft and the gateway follow it."""
+    return os.environ.get("TANDEM_VERIFY_MODEL", "smollm2-135m-instruct")
+
+
+def _served_name() -> str:
+    return os.environ.get("TANDEM_VERIFY_MODEL_NAME") or model().rstrip("/").rsplit("/", 1)[-1]
 
 
 def _service(name: str, module: str, priority: int, **environment: str) -> Process:

@@ -43,6 +43,13 @@ def test_what_the_callers_environment_says_wins(monkeypatch: pytest.MonkeyPatch)
     assert named(Stack(), "verify").environment["TANDEM_VERIFY_REDIS_URL"] == "redis://elsewhere:6379/0"
 
 
+def test_the_draft_and_the_gateway_follow_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANDEM_VERIFY_MODEL", "/models/tiny")
+    assert named(Stack(), "draft-ngram").environment["TANDEM_DRAFT_MODEL"] == "/models/tiny"
+    gateway = load(GatewayConfig, "gateway", named(Stack(), "gateway").environment)
+    assert gateway.models == ("tiny",)
+
+
 def test_what_serves_clients_starts_last_and_stops_first() -> None:
     order = [process.name for process in sorted(Stack().processes(), key=lambda process: process.priority)]
     assert order == ["valkey", "fact-check", "draft-ngram", "verify", "router", "gateway"]
