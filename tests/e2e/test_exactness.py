@@ -13,7 +13,7 @@ from tests.e2e.reference import Answer, TargetAlone
 
 pytestmark = [pytest.mark.embedded, pytest.mark.timeout(600)]
 
-MAX_TOKENS = 24
+MAX_TOKENS = 16
 EXCUSED_AT_MOST = 2
 SEEDED: dict[str, Any] = {"temperature": 0.8, "top_p": 0.95, "seed": -1234, "max_tokens": 40}
 
