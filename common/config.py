@@ -7,13 +7,19 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from common.errors import ConfigError
 
 T = TypeVar("T")
+
+Port = Annotated[int, Field(ge=0, le=65_535)]
+Positive = Annotated[int, Field(ge=1)]
+RedisUrl = Annotated[str, Field(pattern=r"^((rediss?|unix)://.+)?$")]
+"""Empty: no Redis."""
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 def load(config_type: type[T], service: str, environ: Mapping[str, str] = os.environ) -> T:

@@ -9,8 +9,6 @@ from types import MappingProxyType
 
 from common.errors import InvalidRequest
 
-SEED_BITS = 64
-
 
 class Mode(enum.Enum):
     """How a drafted token is judged in lossless verification."""

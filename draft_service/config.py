@@ -7,11 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from common.config import LogLevel, Port, Positive, RedisUrl
 from common.errors import ConfigError
-
-Port = Annotated[int, Field(ge=0, le=65535)]
-RedisUrl = Annotated[str, Field(pattern=r"^((rediss?|unix)://.+)?$")]
-Positive = Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Config:
     max_sessions: Positive = 256
     redis_url: RedisUrl = ""
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 10.0
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: LogLevel = "info"
 
     def __post_init__(self) -> None:
         if self.min_ngram > self.max_ngram:

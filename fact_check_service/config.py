@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
+
+from common.config import LogLevel, Port
 
 
 def _consumer_name() -> str:
@@ -27,6 +29,6 @@ class Config:
     claim_idle_ms: Annotated[int, Field(ge=1)] = 5_000
     claim_every_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     rules_path: str = ""
-    metrics_port: Annotated[int, Field(ge=0, le=65_535)] = 9104
+    metrics_port: Port = 9104
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: LogLevel = "info"

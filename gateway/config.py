@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
+
+from common.config import LogLevel, Port
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1)]
@@ -21,7 +23,7 @@ class Config:
     """
 
     host: Name = "0.0.0.0"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    port: Port = 8000
     router_address: Name = "127.0.0.1:50051"
     models: Annotated[tuple[Name, ...], Field(min_length=1)] = ("smollm2-135m-instruct",)
     max_body_bytes: Annotated[int, Field(ge=1, le=8 << 20)] = 1 << 20
@@ -29,4 +31,4 @@ class Config:
     request_timeout_seconds: Seconds = 600.0
     route_timeout_seconds: Seconds = 1.0
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: LogLevel = "info"

