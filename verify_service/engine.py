@@ -9,13 +9,12 @@ from collections.abc import Sequence as Seq
 from concurrent.futures import Executor
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from torch import Tensor
 
 from common import logging
 from common.errors import Internal, TandemError
-from common.model.runner import Segment
+from common.model.batch import Runner, Segment
 from common.types import (
     Block,
     Delta,
@@ -41,12 +40,6 @@ from verify_service.tags import TagReader
 _NO_GUESSES = Block(block_id=0, base_length=0, token_ids=())
 
 log = logging.get("engine")
-
-
-class Runner(Protocol):
-    """Tokens in, logits out: ``common.model.runner.ModelRunner``, or a scripted target in tests."""
-
-    def run(self, segments: Seq[Segment]) -> list[Tensor]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +189,11 @@ class Engine:
     def _execute(self, cuts: Seq[tuple[Work, Segment, bool]]) -> list[Verdict | None]:
         """Run the pass and judge its blocks; None for a prefill chunk that ends before its prompt does."""
         with _timed("model"):
-            logits = self._runner.run([segment for _, segment, _ in cuts])
+            outputs = self._runner.run([segment for _, segment, _ in cuts])
         with _timed("accept"):
             return [
-                self._judge(item, rows) if completes else None
-                for (item, _, completes), rows in zip(cuts, logits, strict=True)
+                self._judge(item, output.logits) if completes else None
+                for (item, _, completes), output in zip(cuts, outputs, strict=True)
             ]
 
     def _judge(self, item: Work, logits: Tensor) -> Verdict:

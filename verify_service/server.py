@@ -11,8 +11,9 @@ import torch
 
 from common import lifecycle, logging, rpc
 from common.model import store
+from common.model.batch import Segment
 from common.model.block_manager import BLOCK_SIZE, BlockManager
-from common.model.runner import ModelRunner, Segment, model_thread
+from common.model.runner import ModelRunner, model_thread
 from common.model.tokenizer import Tokenizer
 from protos.tandem.v1 import verify_pb2, verify_pb2_grpc
 from verify_service import metrics

@@ -15,6 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from transformers import AttentionInterface
 
+from common.model.batch import Move
 from common.model.block_manager import BLOCK_SIZE
 
 IMPLEMENTATION = "tandem_paged"
@@ -22,17 +23,34 @@ IMPLEMENTATION = "tandem_paged"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One sequence's part of a packed pass: rows ``row`` to ``row + count``, positions from ``start``."""
+    """One sequence's part of a packed pass: rows ``row`` to ``row + count``, slots from ``start``.
+
+    ``parents`` as in ``batch.Segment``: its last rows are a tree.
+    """
 
     row: int
     count: int
     start: int
     blocks: Sequence[int]
+    parents: Sequence[int] = ()
 
     @property
     def length(self) -> int:
         """Tokens of context once this pass is written."""
         return self.start + self.count
+
+    @property
+    def root(self) -> int:
+        """Slots of context before the tree; all of them where there is none."""
+        return self.length - len(self.parents)
+
+    @property
+    def positions(self) -> list[int]:
+        """Of each row; a tree's nodes at the same depth share one."""
+        positions = list(range(self.start, self.root))
+        for parent in self.parents:
+            positions.append(self.root if parent < 0 else positions[self.root - self.start + parent] + 1)
+        return positions
 
 
 class KVPool:
@@ -49,6 +67,15 @@ class KVPool:
             shape = (2, kv_heads, self._positions, head_size)
             self._layers[index] = torch.empty(shape, dtype=self._dtype, device=self._device)
         return self._layers[index]
+
+    def move(self, moves: Sequence[Move]) -> None:
+        """Copy tokens between slots, in every layer; all sources are read before any target is written."""
+        if not moves:
+            return
+        sources = torch.tensor([move.source for move in moves], device=self._device)
+        targets = torch.tensor([move.target for move in moves], device=self._device)
+        for layer in self._layers.values():
+            layer[:, :, targets] = layer[:, :, sources]
 
 
 class PackedBatch:
@@ -70,17 +97,33 @@ class PackedBatch:
         Made once per pass and shared by the layers.
         """
         span = self.spans[index]
-        if span.count == 1 and (window is None or span.length <= window):
+        if span.count == 1 and not span.parents and (window is None or span.length <= window):
             return None
         key = (index, window, group)
         if key not in self._masks:
-            rows = torch.arange(span.start, span.length, device=self._device).unsqueeze(1)
-            columns = torch.arange(span.length, device=self._device).unsqueeze(0)
-            allowed = columns <= rows
-            if window is not None:
-                allowed &= columns > rows - window
-            self._masks[key] = allowed.repeat(group, 1)
+            self._masks[key] = _allowed(span, window).repeat(group, 1).to(self._device)
         return self._masks[key]
+
+
+def _allowed(span: Span, window: int | None) -> Tensor:
+    """[count, length]: a row sees itself and what it follows, back to ``window`` positions."""
+    slots = torch.arange(span.length)
+    allowed = slots <= slots[span.start :].unsqueeze(1)
+    if span.parents:
+        allowed[-len(span.parents) :, span.root :] = _ancestry(span.parents)
+    if window is not None:
+        positions = torch.tensor([*range(span.start), *span.positions])
+        allowed &= positions > positions[span.start :].unsqueeze(1) - window
+    return allowed
+
+
+def _ancestry(parents: Sequence[int]) -> Tensor:
+    """[nodes, nodes]: whether the column is the row's node or one of its ancestors."""
+    ancestry = torch.eye(len(parents), dtype=torch.bool)
+    for node, parent in enumerate(parents):
+        if parent >= 0:
+            ancestry[node] |= ancestry[parent]
+    return ancestry
 
 
 def _slots(blocks: Sequence[int], start: int, end: int) -> Tensor:

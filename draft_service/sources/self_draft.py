@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from torch import Tensor
 
 from common import sampling
+from common.model.batch import Runner, Segment
 from common.model.block_manager import BlockManager
-from common.model.runner import Segment
 from common.types import Mode, SparseDistribution
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
-
-
-class Runner(Protocol):
-    def run(self, segments: Sequence[Segment]) -> list[Tensor]: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -108,10 +103,10 @@ class SelfSource:
         if not drafts:
             return []
         segments = [Segment(d.pending, len(d.cache.tokens), d.cache.blocks, logits=1) for d in drafts]
-        logits = self._runner.run(segments)
+        outputs = self._runner.run(segments)
         for draft in drafts:
             draft.cache.tokens += draft.pending
-        return logits
+        return [output.logits for output in outputs]
 
 
 def _choose(draft: _Draft, logits: Tensor) -> None:

@@ -11,8 +11,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from common.model.batch import Move, Output, Segment
 from common.model.block_manager import BLOCK_SIZE
-from common.model.runner import Segment
 from common.model.tokenizer import Tokenizer
 from common.types import Message
 
@@ -132,7 +132,7 @@ class ScriptedRunner:
         self.inside = False
         self.fail_next = False
 
-    def run(self, segments: Sequence[Segment]) -> list[Tensor]:
+    def run(self, segments: Sequence[Segment], moves: Sequence[Move] = ()) -> list[Output]:
         self.inside = True
         self.gate.wait(_GATE_SECONDS)
         self.inside = False
@@ -144,7 +144,7 @@ class ScriptedRunner:
         owned = [block for segment in segments for block in segment.blocks]
         assert len(set(owned)) == len(owned), "two sequences share a block"
         assert all(0 <= block < self._num_blocks for block in owned), "no such block"
-        return [self._run(segment) for segment in segments]
+        return [Output(self._run(segment)) for segment in segments]
 
     @property
     def pass_sizes(self) -> list[int]:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from common.model.batch import Move, Output, Segment
 from common.model.block_manager import BLOCK_SIZE
-from common.model.runner import Segment
 
 VOCABULARY = 100
 
@@ -31,11 +31,11 @@ class PagedRunner:
         self._slots: list[int | None] = [None for _ in range(num_blocks * BLOCK_SIZE)]
         self.ran: list[list[int]] = []
 
-    def run(self, segments: Sequence[Segment]) -> list[Tensor]:
+    def run(self, segments: Sequence[Segment], moves: Sequence[Move] = ()) -> list[Output]:
         used = [block for segment in segments for block in set(segment.blocks)]
         assert len(used) == len(set(used)), "two sequences share a block"
         self.ran.append([len(segment.token_ids) for segment in segments])
-        return [self._run(segment) for segment in segments]
+        return [Output(self._run(segment)) for segment in segments]
 
     def _run(self, segment: Segment) -> Tensor:
         for position, token_id in enumerate(segment.token_ids, segment.start):

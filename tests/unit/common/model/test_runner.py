@@ -13,8 +13,9 @@ from torch import Tensor
 from transformers import Gemma2Config, MistralConfig, Qwen2Config
 
 from common.model.attention import KVPool, PackedBatch, Span, paged_attention
+from common.model.batch import Segment
 from common.model.block_manager import BLOCK_SIZE, BlockManager
-from common.model.runner import ModelRunner, Segment
+from common.model.runner import ModelRunner
 from tests.support.models import reference_logits, tiny_config, tiny_model
 
 VOCABULARY = 64
@@ -121,9 +122,9 @@ def run_all(model: Any, reference: Any, pool: Scattered | Neighbouring, chance: 
     while unfinished := [stream for stream in streams if stream.computed < len(stream.tokens)]:
         chosen = chance.sample(unfinished, chance.randint(1, len(unfinished)))
         segments = [segment_of(stream, pool, chance) for stream in chosen]
-        for stream, segment, logits in zip(chosen, segments, runner.run(segments), strict=True):
+        for stream, segment, output in zip(chosen, segments, runner.run(segments), strict=True):
             expected = expected_logits(reference, stream, segment)
-            torch.testing.assert_close(logits, expected, atol=TOLERANCE, rtol=0)
+            torch.testing.assert_close(output.logits, expected, atol=TOLERANCE, rtol=0)
             accept(stream, segment)
 
 
@@ -151,13 +152,13 @@ def alone() -> Any:
 
 def test_only_the_logits_asked_for_are_computed(llama: ModelRunner) -> None:
     segments = [Segment([1, 2, 3], 0, [0], logits=1), Segment([4, 5], 0, [1], logits=0)]
-    assert [logits.shape for logits in llama.run(segments)] == [(1, VOCABULARY), (0, VOCABULARY)]
+    assert [output.logits.shape for output in llama.run(segments)] == [(1, VOCABULARY), (0, VOCABULARY)]
 
 
 def test_a_pass_that_needs_no_logits_still_fills_the_cache(llama: ModelRunner, alone: Any) -> None:
     tokens = list(range(2, 22))
     llama.run([Segment(tokens[:-1], 0, [3, 9], logits=0)])
-    logits = llama.run([Segment(tokens[-1:], 19, [3, 9], logits=1)])[0]
+    logits = llama.run([Segment(tokens[-1:], 19, [3, 9], logits=1)])[0].logits
     torch.testing.assert_close(logits, reference_logits(alone, tokens)[-1:], atol=TOLERANCE, rtol=0)
 
 
@@ -167,19 +168,19 @@ def test_a_rejected_suffix_leaves_no_trace(llama: ModelRunner, alone: Any, rejec
     tokens, blocks = token_ids(chance, 20), [4, 2, 7]
     llama.run([Segment(tokens[:12], 0, blocks, logits=0)])
     llama.run([Segment(token_ids(chance, rejected), 12, blocks, logits=rejected)])
-    logits = llama.run([Segment(tokens[12:], 12, blocks, logits=8)])[0]
+    logits = llama.run([Segment(tokens[12:], 12, blocks, logits=8)])[0].logits
     torch.testing.assert_close(logits, reference_logits(alone, tokens)[12:], atol=TOLERANCE, rtol=0)
 
 
 def test_a_block_that_another_sequence_left_leaves_no_trace(llama: ModelRunner, alone: Any) -> None:
     tokens = list(range(5, 25))
     llama.run([Segment(token_ids(random.Random(3), 32), 0, [5, 6], logits=0)])
-    logits = llama.run([Segment(tokens, 0, [6, 5], logits=20)])[0]
+    logits = llama.run([Segment(tokens, 0, [6, 5], logits=20)])[0].logits
     torch.testing.assert_close(logits, reference_logits(alone, tokens), atol=TOLERANCE, rtol=0)
 
 
 def test_more_blocks_than_are_used_do_no_harm(llama: ModelRunner, alone: Any) -> None:
-    logits = llama.run([Segment([9, 8, 7], 0, [10, 50, 20], logits=3)])[0]
+    logits = llama.run([Segment([9, 8, 7], 0, [10, 50, 20], logits=3)])[0].logits
     torch.testing.assert_close(logits, reference_logits(alone, [9, 8, 7]), atol=TOLERANCE, rtol=0)
 
 
