@@ -1,0 +1,1 @@
+"""A whole forward pass of the Llama family in one native call."""
