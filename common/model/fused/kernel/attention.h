@@ -20,8 +20,9 @@ static_assert(kBlock == kLanes, "a block is one vector of tokens");
 
 inline Floats load_element(const float* p) { return load(p); }
 inline Floats load_element(const uint16_t* p) { return load_half(p); }
-inline void store_element(float* p, float x) { *p = x; }
-inline void store_element(uint16_t* p, float x) { *p = float_to_half(x); }
+inline void store_elements(float* p, Floats x) { store(p, x); }
+// Beyond the range of halves becomes its end: an infinite value times a weight of 0 would not be 0.
+inline void store_elements(uint16_t* p, Floats x) { store_half(p, min(max(x, all(-65504.0f)), all(65504.0f))); }
 
 // One sequence's part of a pass: rows [row, row + count) hold slots [start, start + count).
 struct Segment {
@@ -47,8 +48,12 @@ struct Cache {
     void write(int block, int lane, int head, const float* key, const float* value) const {
         Element* k = key_block(block, head) + lane;
         Element* v = value_block(block, head) + static_cast<size_t>(lane) * head_size;
-        for (int d = 0; d < head_size; ++d) store_element(k + d * kBlock, key[d]);
-        for (int d = 0; d < head_size; ++d) store_element(v + d, value[d]);
+        for (int d = 0; d < head_size; d += kLanes) {
+            Element lanes[kLanes];
+            store_elements(lanes, load(key + d));
+            for (int i = 0; i < kLanes; ++i) k[(d + i) * kBlock] = lanes[i];
+            store_elements(v + d, load(value + d));
+        }
     }
     void copy(int from_block, int from_lane, Element* key, Element* value, int head, int to_lane) const {
         const Element* k = key_block(from_block, head) + from_lane;

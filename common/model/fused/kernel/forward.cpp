@@ -1,8 +1,7 @@
 // One packed pass of a decoder of the Llama family, from token ids to logits, in one call.
 #include <cmath>
-#include <cstdlib>
-#include <memory>
 #include <new>
+#include <sys/mman.h>
 
 #include "attention.h"
 #include "linear.h"
@@ -62,12 +61,26 @@ struct Item {  // rows of one segment that attend together
     int segment, row, count;
 };
 
-template <typename T>
-std::unique_ptr<T[], void (*)(void*)> zeroed(size_t count) {
-    void* memory = std::calloc(std::max<size_t>(count, 1), sizeof(T));
-    if (!memory) throw std::bad_alloc();
-    return {static_cast<T*>(memory), std::free};
-}
+// Zeroed memory in huge pages where the system has them: reading it is then up to twice as fast. Pages are
+// taken when first written.
+class Memory {
+  public:
+    explicit Memory(size_t size) : size_(size) {
+        base_ = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (base_ == MAP_FAILED) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+        madvise(base_, size, MADV_HUGEPAGE);
+#endif
+    }
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+    ~Memory() { munmap(base_, size_); }
+    char* get() const { return static_cast<char*>(base_); }
+
+  private:
+    void* base_;
+    size_t size_;
+};
 
 // Room for one linear's input.
 struct Buffers {
@@ -128,10 +141,10 @@ void normalise(const float* x, const float* weight, int size, float epsilon, flo
 // Pairs (i, i + size / 2) turn by the position's angles.
 void rotate(float* x, const float* cosines, const float* sines, int size) {
     const int half = size / 2;
-    for (int i = 0; i < half; ++i) {
-        const float first = x[i], second = x[i + half];
-        x[i] = first * cosines[i] - second * sines[i];
-        x[i + half] = second * cosines[i] + first * sines[i];
+    for (int i = 0; i < half; i += kLanes) {
+        const Floats first = load(x + i), second = load(x + i + half), cosine = load(cosines + i), sine = load(sines + i);
+        store(x + i, sub(mul(first, cosine), mul(second, sine)));
+        store(x + i + half, add(mul(second, cosine), mul(first, sine)));
     }
 }
 
@@ -141,7 +154,7 @@ class Model {
         : config_(config), weights_(weights), layers_(weights.layers, weights.layers + config.layers),
           hidden_layers_(weights.hidden_layers, weights.hidden_layers + config.hidden_layers),
           team_(config.threads), scratch_(config.threads),
-          pool_(zeroed<char>(static_cast<size_t>(config.layers) * layer_bytes())) {}
+          pool_(static_cast<size_t>(config.layers) * layer_bytes()) {}
     virtual ~Model() = default;
     virtual void run(const TandemPass& pass) = 0;
 
@@ -158,7 +171,7 @@ class Model {
     const std::vector<int32_t> hidden_layers_;
     Team team_;
     std::vector<Scratch> scratch_;
-    std::unique_ptr<char[], void (*)(void*)> pool_;
+    Memory pool_;
 };
 
 template <typename Element>
@@ -231,7 +244,7 @@ class Decoder : public Model {
     void gate(const TandemLayer& layer, const Activations& input, const Activations& inner, int begin, int end, int thread) {
         const int rows = pass_->rows, width = kPanelsPerTask * kLanes, channels = (end - begin) * kLanes / 2;
         float* strip = strip_.data() + static_cast<size_t>(thread) * rows * width;
-        multiply(layer.gate_up, input, 0, rows, begin, end, begin, {strip, static_cast<size_t>(width), false});
+        multiply(layer.gate_up, input, rows, begin, end, begin, {strip, static_cast<size_t>(width), false});
         for (int row = 0; row < rows; ++row) {
             float* at = strip + static_cast<size_t>(row) * width;
             for (int panel = 0; panel < (end - begin) / 2; ++panel) {
@@ -283,7 +296,7 @@ class Decoder : public Model {
         const int panels = linear.outputs / kLanes, tasks = (panels + kPanelsPerTask - 1) / kPanelsPerTask;
         team_.phase(tasks, [&](int task) {
             const int begin = task * kPanelsPerTask, end = std::min(begin + kPanelsPerTask, panels);
-            multiply(linear, input, 0, rows ? rows : pass_->rows, begin, end, 0, to);
+            multiply(linear, input, rows ? rows : pass_->rows, begin, end, 0, to);
         });
     }
 

@@ -203,135 +203,133 @@ struct NibbleSums : Sums {
 
 #endif
 
-// The sums of R rows from `row` on with P panels from `panel` on: the heart of it.
-template <int R, int P>
-using Results = Floats[R][P];
+// The sums of R rows from `row` on with one panel: the heart of it. One panel at a time, as weights are best
+// read as a single stream; eight rows are enough to keep the multipliers busy.
+template <int R>
+using Results = Floats[R];
 
-template <int R, int P>
-inline void zero(Results<R, P>& out) {
-    for (int r = 0; r < R; ++r)
-        for (int p = 0; p < P; ++p) out[r][p] = zeros();
+template <int R>
+inline void clear(Results<R>& out) {
+    for (int r = 0; r < R; ++r) out[r] = zeros();
 }
 
-template <int R, int P>
-inline void float32_tile(const uint8_t* const (&panels)[P], const Activations& x, int row, Results<R, P>& out) {
-    const float* at[R];
-    for (int r = 0; r < R; ++r) at[r] = x.floats + static_cast<size_t>(row + r) * x.inputs;
-    Results<R, P> total;
-    zero<R, P>(total);
+template <int R>
+inline void copy(const Results<R>& from, Results<R>& to) {
+    for (int r = 0; r < R; ++r) to[r] = from[r];
+}
+
+template <int R>
+inline void float32_tile(const uint8_t* panel, const Activations& x, int row, Results<R>& out) {
+    const float* at = x.floats + static_cast<size_t>(row) * x.inputs;
+    Results<R> total;
+    clear<R>(total);
     for (int k = 0; k < x.inputs; ++k) {
-        Floats w[P];
-        for (int p = 0; p < P; ++p) w[p] = load(reinterpret_cast<const float*>(panels[p]) + k * kLanes);
-        for (int r = 0; r < R; ++r) {
-            const Floats value = all(at[r][k]);
-            for (int p = 0; p < P; ++p) total[r][p] = fma(w[p], value, total[r][p]);
-        }
+        const Floats w = load(reinterpret_cast<const float*>(panel) + k * kLanes);
+        for (int r = 0; r < R; ++r) total[r] = fma(w, all(at[r * x.inputs + k]), total[r]);
     }
-    std::memcpy(&out, &total, sizeof total);
+    copy<R>(total, out);
 }
 
-template <int R, int P>
-inline void bfloat16_tile(const uint8_t* const (&panels)[P], const Activations& x, int row, Results<R, P>& out) {
-    const uint16_t* at[R];
-    for (int r = 0; r < R; ++r) at[r] = x.bfloats + static_cast<size_t>(row + r) * x.inputs;
-    Results<R, P> total;
-    zero<R, P>(total);
-    for (int k = 0; k < x.inputs; k += 2)
-        for (int p = 0; p < P; ++p) {
-            const uint16_t* pairs = reinterpret_cast<const uint16_t*>(panels[p]) + k * kLanes;
+template <int R>
+inline void bfloat16_tile(const uint8_t* panel, const Activations& x, int row, Results<R>& out) {
+    const uint16_t* at = x.bfloats + static_cast<size_t>(row) * x.inputs;
+    Results<R> total;
+    clear<R>(total);
+    for (int k = 0; k < x.inputs; k += 2) {
+        const uint16_t* pairs = reinterpret_cast<const uint16_t*>(panel) + k * kLanes;
 #if TANDEM_AVX512 && defined(__AVX512BF16__)
-            const __m512bh w = (__m512bh)_mm512_loadu_si512(pairs);
-            for (int r = 0; r < R; ++r) {
-                const int32_t pair = four(reinterpret_cast<const int8_t*>(at[r] + k));
-                total[r][p].v = _mm512_dpbf16_ps(total[r][p].v, w, (__m512bh)_mm512_set1_epi32(pair));
-            }
-#else
-            float even[kLanes], odd[kLanes];
-            for (int i = 0; i < kLanes; ++i)
-                even[i] = bfloat_to_float(pairs[2 * i]), odd[i] = bfloat_to_float(pairs[2 * i + 1]);
-            const Floats first = load(even), second = load(odd);
-            for (int r = 0; r < R; ++r) {
-                total[r][p] = fma(first, all(bfloat_to_float(at[r][k])), total[r][p]);
-                total[r][p] = fma(second, all(bfloat_to_float(at[r][k + 1])), total[r][p]);
-            }
-#endif
+        const __m512bh w = (__m512bh)_mm512_loadu_si512(pairs);
+        for (int r = 0; r < R; ++r) {
+            const int32_t pair = four(reinterpret_cast<const int8_t*>(at + r * x.inputs + k));
+            total[r].v = _mm512_dpbf16_ps(total[r].v, w, (__m512bh)_mm512_set1_epi32(pair));
         }
-    std::memcpy(&out, &total, sizeof total);
+#else
+        float even[kLanes], odd[kLanes];
+        for (int i = 0; i < kLanes; ++i)
+            even[i] = bfloat_to_float(pairs[2 * i]), odd[i] = bfloat_to_float(pairs[2 * i + 1]);
+        const Floats first = load(even), second = load(odd);
+        for (int r = 0; r < R; ++r) {
+            total[r] = fma(first, all(bfloat_to_float(at[r * x.inputs + k])), total[r]);
+            total[r] = fma(second, all(bfloat_to_float(at[r * x.inputs + k + 1])), total[r]);
+        }
+#endif
+    }
+    copy<R>(total, out);
 }
 
-template <int R, int P, bool kGrouped>
-inline void int8_tile(const uint8_t* const (&panels)[P], const Activations& x, int row, Results<R, P>& out) {
+// With many rows a panel is read too slowly for the processor to see that it is a stream.
+template <int R, int kBytes>
+inline void read_ahead(const uint8_t* panel) {
+    constexpr int kDistance = 4096;
+    if (R >= 4)
+        for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(panel + kDistance + i);
+}
+
+template <int R, bool kGrouped>
+inline void int8_tile(const uint8_t* panel, const Activations& x, int row, Results<R>& out) {
     constexpr int kHead = kGrouped ? 64 : 0, kRecord = kGroup * kLanes + kHead;
     const int groups = x.inputs / kGroup;
     const size_t first = static_cast<size_t>(row) * groups;
     const int8_t* bytes = x.bytes + static_cast<size_t>(row) * x.inputs;
-    Results<R, P> total;
-    zero<R, P>(total);
-    for (int g = 0; g < groups; ++g) {
-        Sums sums[R][P];
-        for (int r = 0; r < R; ++r)
-            for (int p = 0; p < P; ++p) sums[r][p].start(x.sums[first + r * groups + g]);
-        for (int step = 0; step < kGroup / 4; ++step)
-            for (int p = 0; p < P; ++p) {
-                const Sums::Weights w(panels[p] + static_cast<size_t>(g) * kRecord + kHead + step * 64);
-                for (int r = 0; r < R; ++r) sums[r][p].add(w, four(bytes + r * x.inputs + g * kGroup + step * 4));
-            }
-        for (int p = 0; p < P; ++p) {
-            Floats own = zeros();
-            if (kGrouped) own = load(reinterpret_cast<const float*>(panels[p] + static_cast<size_t>(g) * kRecord));
-            for (int r = 0; r < R; ++r) {
-                const Floats scale = all(x.scales[first + r * groups + g]);
-                total[r][p] = fma(kGrouped ? mul(own, scale) : scale, sums[r][p].floats(), total[r][p]);
-            }
+    Results<R> total;
+    clear<R>(total);
+    for (int g = 0; g < groups; ++g, panel += kRecord, bytes += kGroup) {
+        read_ahead<R, kRecord>(panel);
+        Sums sums[R];
+        for (int r = 0; r < R; ++r) sums[r].start(x.sums[first + r * groups + g]);
+        for (int step = 0; step < kGroup / 4; ++step) {
+            const Sums::Weights w(panel + kHead + step * 64);
+            for (int r = 0; r < R; ++r) sums[r].add(w, four(bytes + r * x.inputs + step * 4));
+        }
+        Floats own = zeros();
+        if (kGrouped) own = load(reinterpret_cast<const float*>(panel));
+        for (int r = 0; r < R; ++r) {
+            const Floats scale = all(x.scales[first + r * groups + g]);
+            total[r] = fma(kGrouped ? mul(own, scale) : scale, sums[r].floats(), total[r]);
         }
     }
-    std::memcpy(&out, &total, sizeof total);
+    copy<R>(total, out);
 }
 
-template <int R, int P>
-inline void int4_tile(const uint8_t* const (&panels)[P], const Activations& x, int row, Results<R, P>& out) {
-    constexpr int kRecord = 64 + kGroup * kLanes / 2;
+template <int R>
+inline void int4_tile(const uint8_t* panel, const Activations& x, int row, Results<R>& out) {
+    constexpr int kHead = 64, kRecord = kHead + kGroup * kLanes / 2;
     const int groups = x.inputs / kGroup;
     const size_t first = static_cast<size_t>(row) * groups;
     const int8_t* bytes = x.bytes + static_cast<size_t>(row) * x.inputs;
-    Results<R, P> total;
-    zero<R, P>(total);
-    for (int g = 0; g < groups; ++g) {
-        NibbleSums sums[R][P];
-        for (int r = 0; r < R; ++r)
-            for (int p = 0; p < P; ++p) sums[r][p].start();
-        for (int step = 0; step < 4; ++step)
-            for (int p = 0; p < P; ++p) {
-                const Nibbles w(panels[p] + static_cast<size_t>(g) * kRecord + 64 + step * 64);
-                for (int r = 0; r < R; ++r) {
-                    const int8_t* at = bytes + r * x.inputs + g * kGroup + step * 4;
-                    sums[r][p].add(w.low, four(at));
-                    sums[r][p].add(w.high, four(at + 16));
-                }
-            }
-        for (int p = 0; p < P; ++p) {
-            const uint16_t* own = reinterpret_cast<const uint16_t*>(panels[p] + static_cast<size_t>(g) * kRecord);
-            const Floats scale = load_half(own), minimum = load_half(own + kLanes);
+    Results<R> total;
+    clear<R>(total);
+    for (int g = 0; g < groups; ++g, panel += kRecord, bytes += kGroup) {
+        read_ahead<R, kRecord>(panel);
+        NibbleSums sums[R];
+        for (int r = 0; r < R; ++r) sums[r].start();
+        for (int step = 0; step < 4; ++step) {
+            const Nibbles w(panel + kHead + step * 64);
             for (int r = 0; r < R; ++r) {
-                const size_t at = first + r * groups + g;
-                total[r][p] = fma(mul(scale, all(x.scales[at])), sums[r][p].floats(), total[r][p]);
-                total[r][p] = fma(minimum, all(x.offsets[at]), total[r][p]);
+                sums[r].add(w.low, four(bytes + r * x.inputs + step * 4));
+                sums[r].add(w.high, four(bytes + r * x.inputs + step * 4 + 16));
             }
         }
+        const uint16_t* own = reinterpret_cast<const uint16_t*>(panel);
+        const Floats scale = load_half(own), minimum = load_half(own + kLanes);
+        for (int r = 0; r < R; ++r) {
+            const size_t at = first + r * groups + g;
+            total[r] = fma(mul(scale, all(x.scales[at])), sums[r].floats(), total[r]);
+            total[r] = fma(minimum, all(x.offsets[at]), total[r]);
+        }
     }
-    std::memcpy(&out, &total, sizeof total);
+    copy<R>(total, out);
 }
 
-template <int R, int P>
-inline void tile(const Linear& linear, const Activations& x, int row, int panel, Results<R, P>& out) {
-    const uint8_t* panels[P];
-    for (int p = 0; p < P; ++p) panels[p] = linear.data + panel_bytes(linear) * (panel + p);
+template <int R>
+inline void tile(const Linear& linear, const Activations& x, int row, int panel, Results<R>& out) {
+    const uint8_t* at = linear.data + panel_bytes(linear) * panel;
     switch (linear.format) {
-        case kFloat32: return float32_tile<R, P>(panels, x, row, out);
-        case kBfloat16: return bfloat16_tile<R, P>(panels, x, row, out);
-        case kInt8: return int8_tile<R, P, false>(panels, x, row, out);
-        case kInt8Grouped: return int8_tile<R, P, true>(panels, x, row, out);
-        default: return int4_tile<R, P>(panels, x, row, out);
+        case kFloat32: return float32_tile<R>(at, x, row, out);
+        case kBfloat16: return bfloat16_tile<R>(at, x, row, out);
+        case kInt8: return int8_tile<R, false>(at, x, row, out);
+        case kInt8Grouped: return int8_tile<R, true>(at, x, row, out);
+        default: return int4_tile<R>(at, x, row, out);
     }
 }
 
@@ -342,42 +340,33 @@ struct Target {
     bool accumulate;
 };
 
-template <int R, int P>
+template <int R>
 inline void multiply_tile(const Linear& linear, const Activations& x, int row, int panel, int first, const Target& to) {
-    Results<R, P> results;
-    tile<R, P>(linear, x, row, panel, results);
-    for (int r = 0; r < R; ++r)
-        for (int p = 0; p < P; ++p) {
-            float* out = to.out + (row + r) * to.stride + static_cast<size_t>(panel + p - first) * kLanes;
-            Floats value = results[r][p];
-            if (linear.scales) value = mul(value, load(linear.scales + (panel + p) * kLanes));
-            if (linear.bias) value = add(value, load(linear.bias + (panel + p) * kLanes));
-            store(out, to.accumulate ? add(load(out), value) : value);
-        }
+    Results<R> results;
+    tile<R>(linear, x, row, panel, results);
+    for (int r = 0; r < R; ++r) {
+        float* out = to.out + (row + r) * to.stride + static_cast<size_t>(panel - first) * kLanes;
+        Floats value = results[r];
+        if (linear.scales) value = mul(value, load(linear.scales + panel * kLanes));
+        if (linear.bias) value = add(value, load(linear.bias + panel * kLanes));
+        store(out, to.accumulate ? add(load(out), value) : value);
+    }
 }
 
-template <int R, int P>
-inline void multiply_panels(const Linear& linear, const Activations& x, int row, int begin, int end, int first, const Target& to) {
-    int panel = begin;
-    for (; panel + P <= end; panel += P) multiply_tile<R, P>(linear, x, row, panel, first, to);
-    for (; panel < end; ++panel) multiply_tile<R, 1>(linear, x, row, panel, first, to);
-}
-
-// Rows [row, row + rows) by panels [begin, end); channel 0 of the target is that of panel `first`.
-inline void multiply(const Linear& linear, const Activations& x, int row, int rows, int begin, int end, int first, const Target& to) {
-    constexpr int kStrip = 4;  // panels that stay in the L1 cache while all rows pass over them
-    for (int panel = begin; panel < end; panel += kStrip) {
-        const int stop = std::min(panel + kStrip, end);
-        int r = row;
-        for (; r + 8 <= row + rows; r += 8) multiply_panels<8, 1>(linear, x, r, panel, stop, first, to);
-        switch (row + rows - r) {
-            case 7: multiply_panels<7, 1>(linear, x, r, panel, stop, first, to); break;
-            case 6: multiply_panels<6, 1>(linear, x, r, panel, stop, first, to); break;
-            case 5: multiply_panels<5, 1>(linear, x, r, panel, stop, first, to); break;
-            case 4: multiply_panels<4, 2>(linear, x, r, panel, stop, first, to); break;
-            case 3: multiply_panels<3, 2>(linear, x, r, panel, stop, first, to); break;
-            case 2: multiply_panels<2, 4>(linear, x, r, panel, stop, first, to); break;
-            case 1: multiply_panels<1, 4>(linear, x, r, panel, stop, first, to); break;
+// All rows with panels [begin, end); channel 0 of the target is that of panel `first`. A panel stays in the
+// L1 cache while the rows pass over it.
+inline void multiply(const Linear& linear, const Activations& x, int rows, int begin, int end, int first, const Target& to) {
+    for (int panel = begin; panel < end; ++panel) {
+        int row = 0;
+        for (; row + 8 <= rows; row += 8) multiply_tile<8>(linear, x, row, panel, first, to);
+        switch (rows - row) {
+            case 7: multiply_tile<7>(linear, x, row, panel, first, to); break;
+            case 6: multiply_tile<6>(linear, x, row, panel, first, to); break;
+            case 5: multiply_tile<5>(linear, x, row, panel, first, to); break;
+            case 4: multiply_tile<4>(linear, x, row, panel, first, to); break;
+            case 3: multiply_tile<3>(linear, x, row, panel, first, to); break;
+            case 2: multiply_tile<2>(linear, x, row, panel, first, to); break;
+            case 1: multiply_tile<1>(linear, x, row, panel, first, to); break;
             default: break;
         }
     }

@@ -36,9 +36,8 @@ inline float half_to_float(uint16_t bits) {
     return value;
 }
 
-// Rounds to nearest even; beyond the range becomes the largest finite value, as keys and values must stay so.
+// Rounds to nearest even, for values within the range of halves.
 inline uint16_t float_to_half(float value) {
-    value = std::fmin(std::fmax(value, -65504.0f), 65504.0f);
     uint32_t bits;
     std::memcpy(&bits, &value, 4);
     const uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
@@ -87,6 +86,9 @@ inline Floats load_half(const uint16_t* p) {
 inline Floats load_bfloat(const uint16_t* p) {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
+}
+inline void store_half(uint16_t* p, Floats a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
 }
 // Round to nearest and keep the low byte of each lane: for values within [-127, 127].
 inline void store_int8(int8_t* p, Floats a) {
@@ -142,6 +144,10 @@ inline __m256 widen_bfloat(const uint16_t* p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
 inline Floats load_bfloat(const uint16_t* p) { return {widen_bfloat(p), widen_bfloat(p + 8)}; }
+inline void store_half(uint16_t* p, Floats a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+}
 inline void store_int8(int8_t* p, Floats a) {
     const __m256i words = _mm256_permute4x64_epi64(
         _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)), 0xd8);
@@ -192,6 +198,9 @@ inline Floats min(Floats a, Floats b) { return each([&](int i) { return a.v[i] <
 inline Floats absolute(Floats a) { return each([&](int i) { return std::fabs(a.v[i]); }); }
 inline Floats load_half(const uint16_t* p) { return each([&](int i) { return half_to_float(p[i]); }); }
 inline Floats load_bfloat(const uint16_t* p) { return each([&](int i) { return bfloat_to_float(p[i]); }); }
+inline void store_half(uint16_t* p, Floats a) {
+    for (int i = 0; i < kLanes; ++i) p[i] = float_to_half(a.v[i]);
+}
 inline void store_int8(int8_t* p, Floats a) {
     for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(std::nearbyintf(a.v[i]));
 }
