@@ -92,6 +92,7 @@ def generate_to_proto(request: GenerateRequest) -> verify_pb2.GenerateRequest:
             fact_check=FACT_CHECKS[speculation.fact_check],
         ),
         drafts=endpoints_to_proto(request.drafts),
+        cache_salt=request.cache_salt,
     )
 
 
@@ -113,6 +114,7 @@ def generate_from_proto(wire: verify_pb2.GenerateRequest) -> GenerateRequest:
             fact_check=fact_check_from_proto(wire.speculation.fact_check),
         ),
         drafts=endpoints_from_proto(wire.drafts),
+        cache_salt=wire.cache_salt,
     )
 
 

@@ -124,6 +124,7 @@ generate_requests = st.builds(
         )
     ),
     drafts=endpoints,
+    cache_salt=texts,
 )
 started = st.builds(Started, texts, uint32, st.sampled_from(Mode), texts)
 deltas = st.builds(
