@@ -291,8 +291,11 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
+    """``cached_tokens``: those of the prompt that were found in the prefix cache."""
+
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
 
 
 @dataclass(slots=True)

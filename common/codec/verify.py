@@ -160,7 +160,9 @@ def _finished_to_proto(finished: Finished) -> verify_pb2.Finished:
     return verify_pb2.Finished(
         reason=_REASONS[finished.reason],
         usage=verify_pb2.Usage(
-            prompt_tokens=finished.usage.prompt_tokens, completion_tokens=finished.usage.completion_tokens
+            prompt_tokens=finished.usage.prompt_tokens,
+            completion_tokens=finished.usage.completion_tokens,
+            cached_tokens=finished.usage.cached_tokens,
         ),
         stats=verify_pb2.SpeculationStats(
             steps=stats.steps,
@@ -211,7 +213,7 @@ def _finished_from_proto(wire: verify_pb2.Finished) -> Finished:
     stats = wire.stats
     return Finished(
         reason=_known(_REASONS_BACK, wire.reason, "reason"),
-        usage=Usage(wire.usage.prompt_tokens, wire.usage.completion_tokens),
+        usage=Usage(wire.usage.prompt_tokens, wire.usage.completion_tokens, wire.usage.cached_tokens),
         stats=SpeculationStats(
             steps=stats.steps,
             drafts=stats.drafts,

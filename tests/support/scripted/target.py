@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -112,20 +113,31 @@ class _Written:
 
 class ScriptedRunner:
     """The engine's ``Runner``. It knows a sequence only by what earlier passes wrote into its blocks, so a
-    wrong start, block or truncation is an AssertionError.
+    wrong start, block, move or truncation is an AssertionError, and so is a write to what others use.
 
     A cleared ``gate`` holds a pass up before it begins; ``inside`` says whether one is held up.
     """
 
     def __init__(
-        self, target: Target, num_blocks: int, *, is_committed: Callable[[Sequence[int]], bool] | None = None
+        self,
+        target: Target,
+        num_blocks: int,
+        *,
+        is_committed: Callable[[Sequence[int]], bool] | None = None,
+        is_shared: Callable[[int], bool] = lambda _: False,
     ) -> None:
-        """``is_committed``: whether a prefix is one that the target itself would have come to."""
+        """
+        Args:
+            is_committed: whether a prefix is one that the target itself would have come to.
+            is_shared: whether a block is one that others may read, now or later.
+        """
         self._target = target
         self._num_blocks = num_blocks
         self._is_committed = is_committed
+        self._is_shared = is_shared
         self._written: dict[tuple[int, int], _Written] = {}
         self.passes: list[list[Segment]] = []
+        self.moves: list[list[Move]] = []
         self.pause_seconds = 0.0
         self.gate = threading.Event()
         self.gate.set()
@@ -141,14 +153,32 @@ class ScriptedRunner:
         if self.fail_next:
             self.fail_next = False
             raise RuntimeError("the scripted target was told to fail")
-        owned = [block for segment in segments for block in segment.blocks]
-        assert len(set(owned)) == len(owned), "two sequences share a block"
-        assert all(0 <= block < self._num_blocks for block in owned), "no such block"
+        self._check_blocks(segments)
+        self._move(moves)
         return [Output(self._run(segment)) for segment in segments]
 
     @property
     def pass_sizes(self) -> list[int]:
         return [sum(len(segment.token_ids) for segment in segments) for segments in self.passes]
+
+    def _check_blocks(self, segments: Sequence[Segment]) -> None:
+        used = Counter(block for segment in segments for block in segment.blocks)
+        assert all(0 <= block < self._num_blocks for block in used), "no such block"
+        for segment in segments:
+            assert len(set(segment.blocks)) == len(segment.blocks), "a block twice in one sequence"
+            end = segment.start + len(segment.token_ids)
+            for block in segment.blocks[segment.start // BLOCK_SIZE : -(-end // BLOCK_SIZE)]:
+                assert used[block] == 1, "a pass writes to a block that another of its sequences uses"
+                assert not self._is_shared(block), "a pass writes to a block that others may read"
+
+    def _move(self, moves: Sequence[Move]) -> None:
+        self.moves.append(list(moves))
+        targets = [divmod(move.target, BLOCK_SIZE) for move in moves]
+        assert len(set(targets)) == len(targets), "two moves to one slot"
+        sources = [self._written.get(divmod(move.source, BLOCK_SIZE)) for move in moves]
+        for target, source in zip(targets, sources, strict=True):
+            assert source is not None, "a move of what was never written"
+            self._written[target] = source
 
     def _run(self, segment: Segment) -> Tensor:
         count = len(segment.token_ids)
