@@ -135,7 +135,7 @@ class ScriptedRunner:
         self._num_blocks = num_blocks
         self._is_committed = is_committed
         self._is_shared = is_shared
-        self._written: dict[tuple[int, int], _Written] = {}
+        self._written: dict[int, _Written] = {}
         self.passes: list[list[Segment]] = []
         self.moves: list[list[Move]] = []
         self.pause_seconds = 0.0
@@ -150,6 +150,7 @@ class ScriptedRunner:
         self.inside = False
         time.sleep(self.pause_seconds)
         self.passes.append([Segment(list(s.token_ids), s.start, list(s.blocks), s.logits) for s in segments])
+        self.moves.append(list(moves))
         if self.fail_next:
             self.fail_next = False
             raise RuntimeError("the scripted target was told to fail")
@@ -171,15 +172,6 @@ class ScriptedRunner:
                 assert used[block] == 1, "a pass writes to a block that another of its sequences uses"
                 assert not self._is_shared(block), "a pass writes to a block that others may read"
 
-    def _move(self, moves: Sequence[Move]) -> None:
-        self.moves.append(list(moves))
-        targets = [divmod(move.target, BLOCK_SIZE) for move in moves]
-        assert len(set(targets)) == len(targets), "two moves to one slot"
-        sources = [self._written.get(divmod(move.source, BLOCK_SIZE)) for move in moves]
-        for target, source in zip(targets, sources, strict=True):
-            assert source is not None, "a move of what was never written"
-            self._written[target] = source
-
     def _run(self, segment: Segment) -> Tensor:
         count = len(segment.token_ids)
         assert count > 0
@@ -198,6 +190,13 @@ class ScriptedRunner:
                 rows.append(self._target(tuple(prefix)))
         return torch.stack(rows) if rows else torch.empty(0)
 
+    def _move(self, moves: Sequence[Move]) -> None:
+        assert len({move.target for move in moves}) == len(moves), "two tokens are moved to one place"
+        found = [self._written.get(move.source) for move in moves]
+        for move, written in zip(moves, found, strict=True):
+            assert written is not None, f"slot {move.source} was never written"
+            self._written[move.target] = written
+
     def _read(self, segment: Segment) -> tuple[list[int], int]:
         tokens, history = [], _FIRST_ROOT
         for position in range(segment.start):
@@ -209,5 +208,5 @@ class ScriptedRunner:
         return tokens, history
 
 
-def _slot(segment: Segment, position: int) -> tuple[int, int]:
-    return segment.blocks[position // BLOCK_SIZE], position % BLOCK_SIZE
+def _slot(segment: Segment, position: int) -> int:
+    return segment.blocks[position // BLOCK_SIZE] * BLOCK_SIZE + position % BLOCK_SIZE

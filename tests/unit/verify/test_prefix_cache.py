@@ -147,11 +147,13 @@ async def test_preempted_sequences_find_their_own_blocks_again_and_nobody_elses(
     with (
         counting("tandem_num_preemptions_total") as preemptions,
         counting("tandem_prefix_cache_evictions_total") as evictions,
+        counting("tandem_prefix_cache_queries_total") as queries,
     ):
         async with running(bench.engine):
             answers = await asyncio.gather(*(read(bench.engine, request) for request in requests))
     assert [answer.token_ids for answer in answers] == [answer.token_ids for answer in cold]
     assert min(preemptions.by, evictions.by) > 0
+    assert queries.by == sum(answer.started.prompt_tokens for answer in answers)
     bench.assert_idle()
 
 
