@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 from common.errors import InvalidRequest
 
+LONGEST_CACHE_SALT = 256
+
 
 class Mode(enum.Enum):
     """How a drafted token is judged in lossless verification."""
@@ -236,12 +238,19 @@ class SpeculationParams:
 
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
+    """Cached prefixes are shared only among requests with the same ``cache_salt``."""
+
     request_id: str
     prompt: Prompt
     sampling: SamplingParams = SamplingParams()
     stopping: Stopping = Stopping()
     speculation: SpeculationParams = SpeculationParams()
     drafts: tuple[DraftEndpoint, ...] = ()
+    cache_salt: str = ""
+
+    def __post_init__(self) -> None:
+        short = len(self.cache_salt) <= LONGEST_CACHE_SALT
+        _require(short, "cache_salt", f"at most {LONGEST_CACHE_SALT} characters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +291,11 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
+    """``cached_tokens``: those of the prompt that were found in the prefix cache."""
+
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
 
 
 @dataclass(slots=True)

@@ -141,7 +141,12 @@ class Renderer:
 
 
 def usage_object(usage: Usage) -> Json:
-    return {**asdict(usage), "total_tokens": usage.prompt_tokens + usage.completion_tokens}
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }
 
 
 def speculation_object(stats: SpeculationStats) -> Json:

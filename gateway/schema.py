@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from common.types import FactCheck, Mode
+from common.types import LONGEST_CACHE_SALT, FactCheck, Mode
 from gateway.errors import from_validation
 
 _UINT32_END = 1 << 32
@@ -115,6 +115,7 @@ class GenerationBody(_Closed):
     n: Annotated[int, Field(ge=1, le=1)] | None = None
     logprobs: Unsupported | None = None
     speculation: Speculation | None = None
+    cache_salt: Annotated[str, Field(min_length=1, max_length=LONGEST_CACHE_SALT)] | None = None
 
 
 class ChatBody(GenerationBody):

@@ -45,6 +45,7 @@ def to_generate(body: ChatBody | CompletionBody, request_id: str) -> GenerateReq
         sampling=_sampling(body),
         stopping=_stopping(body),
         speculation=_speculation(body.speculation or Speculation()),
+        cache_salt=body.cache_salt or "",
     )
 
 

@@ -22,6 +22,7 @@ class Config:
         model_name: what clients call it; empty: the last part of ``model``.
         threads: of torch; 0: one per core.
         kv_tokens: size of the KV pool.
+        prefix_caching: whether a request starts on what was computed for others with the same beginning.
         max_batch_tokens: most tokens of one packed pass; longer prompts are prefilled in chunks.
         block_size: guesses asked for per block when a request does not say.
         draft_wait_ms: longest a step waits for drafts.
@@ -39,6 +40,7 @@ class Config:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     kv_tokens: Annotated[int, Field(ge=64)] = 32_768
+    prefix_caching: bool = True
     max_running: Positive = 16
     max_waiting: Positive = 256
     max_batch_tokens: Annotated[int, Field(ge=16)] = 512

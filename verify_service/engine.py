@@ -14,7 +14,7 @@ from torch import Tensor
 
 from common import logging
 from common.errors import Internal, TandemError
-from common.model.batch import Runner, Segment
+from common.model.batch import Move, Runner, Segment
 from common.types import (
     Block,
     Delta,
@@ -151,7 +151,8 @@ class Engine:
             return
         # Cut here: while the thread runs, a client that leaves takes its sequence's blocks away.
         cuts = [(item, _segment(item), item.completes) for item in work]
-        verdicts = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts)
+        moves = self._scheduler.take_moves()
+        verdicts = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts, moves)
         metrics.STEPS.inc()
         with _timed("emit"):
             for item, verdict in zip(work, verdicts, strict=True):
@@ -186,10 +187,10 @@ class Engine:
         metrics.VETOED_TOKENS.inc(vetoed)
         return allowed
 
-    def _execute(self, cuts: Seq[tuple[Work, Segment, bool]]) -> list[Verdict | None]:
+    def _execute(self, cuts: Seq[tuple[Work, Segment, bool]], moves: Seq[Move]) -> list[Verdict | None]:
         """Run the pass and judge its blocks; None for a prefill chunk that ends before its prompt does."""
         with _timed("model"):
-            outputs = self._runner.run([segment for _, segment, _ in cuts])
+            outputs = self._runner.run([segment for _, segment, _ in cuts], moves)
         with _timed("accept"):
             return [
                 self._judge(item, output.logits) if completes else None
@@ -208,11 +209,13 @@ class Engine:
         sequence = item.sequence
         if verdict is None:
             sequence.num_computed += item.count
+            self._scheduler.settle(sequence)
             return
         base_length = len(sequence.tokens)
         sequence.num_computed = base_length + verdict.accepted
         decided = (*item.guesses[: verdict.accepted], verdict.token)
         reason = _commit(sequence, decided)
+        self._scheduler.settle(sequence)
         delivered = tuple(sequence.tokens[base_length:])
         _count(item, min(verdict.accepted, len(delivered)), len(delivered))
         annotations = (
@@ -226,7 +229,8 @@ class Engine:
             self._finish(sequence, reason)
 
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
-        usage = Usage(sequence.prompt_length, len(sequence.tokens) - sequence.prompt_length)
+        completion = len(sequence.tokens) - sequence.prompt_length
+        usage = Usage(sequence.prompt_length, completion, sequence.cached_tokens or 0)
         sequence.events.put_nowait(Finished(reason, usage, sequence.stats))
         self._retire(sequence, reason.value)
 
@@ -242,12 +246,14 @@ class Engine:
         for sequence in list(self._scheduler.running or self._scheduler.waiting):
             sequence.events.put_nowait(error)
             self._retire(sequence, "error")
+        self._scheduler.forget_prefixes()
 
     def _observe(self) -> None:
         running, waiting = self.load
         metrics.RUNNING.set(running)
         metrics.WAITING.set(waiting)
         metrics.KV_FREE.set(self._scheduler.num_free_blocks)
+        metrics.KV_FRAGMENTS.set(self._scheduler.num_fragments)
 
 
 def _segment(item: Work) -> Segment:

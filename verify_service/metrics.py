@@ -8,7 +8,14 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 
 RUNNING = Gauge("tandem_num_requests_running", "Sequences in the batch")
 WAITING = Gauge("tandem_num_requests_waiting", "Sequences waiting to join it")
-KV_FREE = Gauge("tandem_kv_blocks_free", "KV blocks that belong to no sequence")
+KV_FREE = Gauge(
+    "tandem_kv_blocks_free", "KV blocks that belong to no sequence, those of the prefix cache too"
+)
+KV_FRAGMENTS = Gauge("tandem_kv_fragments", "KV blocks held beyond those that committed tokens need")
+PREFIX_QUERIES = Counter("tandem_prefix_cache_queries", "Prompt tokens looked up in the prefix cache")
+PREFIX_HITS = Counter("tandem_prefix_cache_hits", "Prompt tokens found there")
+PREFIX_EVICTIONS = Counter("tandem_prefix_cache_evictions", "Cached KV blocks given to others")
+PREEMPTIONS = Counter("tandem_num_preemptions", "Times a sequence gave up its KV blocks, to be computed anew")
 PROMPT_TOKENS = Counter("tandem_prompt_tokens", "Prompt tokens of admitted requests")
 GENERATION_TOKENS = Counter("tandem_generation_tokens", "Tokens delivered")
 FINISHED = Counter("tandem_requests_finished", "Requests by how they ended", ["reason"])

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from common.errors import Overloaded
+from common.model.batch import Move
 from common.model.block_manager import BlockManager
 from common.types import Block
+from verify_service import metrics
+from verify_service.kv import SequenceBlocks
 from verify_service.sequence import Sequence
 
 TakeBlock = Callable[[Sequence], Block | None]
-
-_RUN_HINT_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,14 @@ class Scheduler:
     """
 
     def __init__(
-        self, block_manager: BlockManager, max_running: int, max_waiting: int, max_batch_tokens: int
+        self,
+        block_manager: BlockManager,
+        max_running: int,
+        max_waiting: int,
+        max_batch_tokens: int,
+        prefix_caching: bool = True,
     ) -> None:
-        self._block_manager = block_manager
+        self._kv = SequenceBlocks(block_manager, prefix_caching)
         self._max_running = max_running
         self._max_waiting = max_waiting
         self._max_batch_tokens = max_batch_tokens
@@ -53,7 +59,12 @@ class Scheduler:
 
     @property
     def num_free_blocks(self) -> int:
-        return self._block_manager.num_free
+        return self._kv.num_free
+
+    @property
+    def num_fragments(self) -> int:
+        """Blocks held beyond those that committed tokens need; 0 between passes."""
+        return sum(self._kv.fragments(sequence) for sequence in self.running)
 
     def add(self, sequence: Sequence) -> None:
         """Raises Overloaded when the queue is full."""
@@ -67,15 +78,30 @@ class Scheduler:
             self.running.remove(sequence)
         elif sequence in self.waiting:
             self.waiting.remove(sequence)
-        self._release(sequence)
+        self._kv.release(sequence)
 
     def admit(self) -> None:
-        """Move waiting sequences in, in order, while there is room for their next tokens."""
+        """Move waiting sequences in, in order, while there is room for the tokens they have."""
         while self.waiting and len(self.running) < self._max_running:
             sequence = self.waiting[0]
-            if not self._grow(sequence, len(sequence.tokens)):
+            self._kv.attach(sequence)
+            if not self._kv.reserve(sequence, sequence.num_pending):
+                self._kv.release(sequence)
                 return
             self.running.append(self.waiting.popleft())
+            _count_cached(sequence)
+
+    def fork(self, sequence: Sequence, twin: Sequence) -> None:
+        """Add ``twin``, of the same tokens, which goes on from what a running sequence has computed.
+
+        Raises Overloaded when it can neither run nor wait.
+        """
+        if len(self.running) < self._max_running and sequence in self.running:
+            self._kv.fork(sequence, twin)
+            twin.cached_tokens = sequence.cached_tokens
+            self.running.append(twin)
+        else:
+            self.add(twin)
 
     def schedule(self, take_block: TakeBlock) -> list[Work]:
         """The next pass: decoding sequences first, prefill in what is left of the token budget."""
@@ -96,32 +122,37 @@ class Scheduler:
                 budget -= count + len(work.guesses)
         return list(planned.values())
 
+    def take_moves(self) -> list[Move]:
+        """What must be copied before the pass that was scheduled."""
+        return self._kv.take_moves()
+
+    def settle(self, sequence: Sequence) -> None:
+        """After a pass, once its tokens are committed: share what is full, give back what is not needed."""
+        self._kv.settle(sequence)
+
+    def forget_prefixes(self) -> None:
+        """After a pass that failed: nothing in the pool can be trusted."""
+        self._kv.forget_all()
+
     def _make_room(self, work: Work, planned: dict[Sequence, Work]) -> bool:
-        """Grow the sequence's blocks for ``work``, preempting newer ones; False: it was the newest itself."""
-        needed = work.sequence.num_computed + work.count + len(work.guesses)
-        while not self._grow(work.sequence, needed):
+        """Reserve blocks for ``work``, preempting newer sequences; False: it was the newest itself."""
+        while not self._kv.reserve(work.sequence, work.count + len(work.guesses)):
             victim = self.running.pop()
             planned.pop(victim, None)
-            self._release(victim)
+            self._kv.release(victim)
             self.waiting.appendleft(victim)
+            metrics.PREEMPTIONS.inc()
             if victim is work.sequence:
                 return False
         return True
 
-    def _grow(self, sequence: Sequence, tokens: int) -> bool:
-        missing = self._block_manager.blocks_for(tokens) - len(sequence.blocks)
-        if missing <= 0:
-            return True
-        if not self._block_manager.can_allocate(missing):
-            return False
-        hint = self._block_manager.blocks_for(min(sequence.max_length, tokens + _RUN_HINT_TOKENS))
-        sequence.blocks += self._block_manager.allocate(missing, after=sequence.blocks, hint=hint)
-        return True
 
-    def _release(self, sequence: Sequence) -> None:
-        self._block_manager.free(sequence.blocks)
-        sequence.blocks = []
-        sequence.num_computed = 0
+def _count_cached(sequence: Sequence) -> None:
+    """Once per request: what it finds again after a preemption is its own."""
+    if sequence.cached_tokens is None:
+        sequence.cached_tokens = sequence.num_computed
+        metrics.PREFIX_QUERIES.inc(len(sequence.tokens))
+        metrics.PREFIX_HITS.inc(sequence.num_computed)
 
 
 def _turn(sequence: Sequence) -> tuple[bool, int]:

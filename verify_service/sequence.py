@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from common.errors import TandemError
+from common.model.batch import Move
 from common.types import GenerateEvent, GenerateRequest, Mode, SpeculationStats
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
@@ -19,7 +20,11 @@ class Sequence:
         max_length: ``tokens`` never grows beyond it.
         block_size: guesses asked for per block; 0: no speculation.
         blocks: KV blocks, in order.
-        num_computed: tokens whose keys and values are in those blocks.
+        num_computed: tokens whose keys and values are in those blocks, once ``moves`` are made.
+        moves: copies to make before the next pass, among the slots that the last one wrote.
+        block_names: of its full blocks, as far as they were needed; see ``PrefixHasher``.
+        num_remembered: how many of its blocks are known by their names.
+        cached_tokens: those that were computed already when it joined the batch; None: it did not yet.
         last_pass: the number of the last pass it was part of.
         events: at most one per step, so never more than the tokens of the answer and a few.
     """
@@ -36,6 +41,10 @@ class Sequence:
     facts: FactCheckSession | None = None
     blocks: list[int] = field(default_factory=list)
     num_computed: int = 0
+    moves: list[Move] = field(default_factory=list)
+    block_names: list[bytes] = field(default_factory=list)
+    num_remembered: int = 0
+    cached_tokens: int | None = None
     last_pass: int = 0
     finished: bool = False
     stats: SpeculationStats = field(default_factory=SpeculationStats)

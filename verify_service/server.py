@@ -79,7 +79,11 @@ class _Target:
         context_length = min(int(model.config.max_position_embeddings), fits)
         self.runner = ModelRunner(model, num_blocks)
         self.scheduler = Scheduler(
-            BlockManager(num_blocks), config.max_running, config.max_waiting, config.max_batch_tokens
+            BlockManager(num_blocks),
+            config.max_running,
+            config.max_waiting,
+            config.max_batch_tokens,
+            config.prefix_caching,
         )
         self.admission = Admission(
             tokenizer=tokenizer,

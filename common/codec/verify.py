@@ -92,6 +92,7 @@ def generate_to_proto(request: GenerateRequest) -> verify_pb2.GenerateRequest:
             fact_check=FACT_CHECKS[speculation.fact_check],
         ),
         drafts=endpoints_to_proto(request.drafts),
+        cache_salt=request.cache_salt,
     )
 
 
@@ -113,6 +114,7 @@ def generate_from_proto(wire: verify_pb2.GenerateRequest) -> GenerateRequest:
             fact_check=fact_check_from_proto(wire.speculation.fact_check),
         ),
         drafts=endpoints_from_proto(wire.drafts),
+        cache_salt=wire.cache_salt,
     )
 
 
@@ -158,7 +160,9 @@ def _finished_to_proto(finished: Finished) -> verify_pb2.Finished:
     return verify_pb2.Finished(
         reason=_REASONS[finished.reason],
         usage=verify_pb2.Usage(
-            prompt_tokens=finished.usage.prompt_tokens, completion_tokens=finished.usage.completion_tokens
+            prompt_tokens=finished.usage.prompt_tokens,
+            completion_tokens=finished.usage.completion_tokens,
+            cached_tokens=finished.usage.cached_tokens,
         ),
         stats=verify_pb2.SpeculationStats(
             steps=stats.steps,
@@ -209,7 +213,7 @@ def _finished_from_proto(wire: verify_pb2.Finished) -> Finished:
     stats = wire.stats
     return Finished(
         reason=_known(_REASONS_BACK, wire.reason, "reason"),
-        usage=Usage(wire.usage.prompt_tokens, wire.usage.completion_tokens),
+        usage=Usage(wire.usage.prompt_tokens, wire.usage.completion_tokens, wire.usage.cached_tokens),
         stats=SpeculationStats(
             steps=stats.steps,
             drafts=stats.drafts,

@@ -67,6 +67,7 @@ def make_engine(
     max_running: int = 32,
     max_waiting: int = 64,
     max_batch_tokens: int = 256,
+    prefix_caching: bool = True,
     block_size: int = 4,
     max_block_size: int = 16,
     context_length: int = 512,
@@ -88,9 +89,10 @@ def make_engine(
         max_block_size=max_block_size,
         fact_checks=fact_checks,
     )
-    scheduler = Scheduler(BlockManager(num_blocks), max_running, max_waiting, max_batch_tokens)
+    block_manager = BlockManager(num_blocks)
+    scheduler = Scheduler(block_manager, max_running, max_waiting, max_batch_tokens, prefix_caching)
     is_committed = target.on_path if isinstance(target, Script) else None
-    runner = ScriptedRunner(target, num_blocks, is_committed=is_committed)
+    runner = ScriptedRunner(target, num_blocks, is_committed=is_committed, is_shared=block_manager.is_shared)
     scripted = ScriptedDrafts(drafts, clock)
     hub = DraftHub(tokenizer.fingerprint, len(tokenizer), wait_seconds, scripted.make_link)
     tags = tags or TagReader("")
@@ -104,10 +106,13 @@ def ask(
     sampling: SamplingParams = GREEDY,
     stopping: Stopping = _TO_THE_END,
     speculation: SpeculationParams = _AS_DEPLOYED,
+    cache_salt: str = "",
 ) -> GenerateRequest:
     """A greedy request, drafted at the given addresses."""
     endpoints = tuple(DraftEndpoint(f"pool-{address}", address) for address in addresses)
-    return GenerateRequest("request", list(prompt), sampling, stopping, speculation, endpoints)
+    return GenerateRequest(
+        "request", list(prompt), sampling, stopping, speculation, endpoints, cache_salt=cache_salt
+    )
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -112,20 +113,31 @@ class _Written:
 
 class ScriptedRunner:
     """The engine's ``Runner``. It knows a sequence only by what earlier passes wrote into its blocks, so a
-    wrong start, block or truncation is an AssertionError.
+    wrong start, block, move or truncation is an AssertionError, and so is a write to what others use.
 
     A cleared ``gate`` holds a pass up before it begins; ``inside`` says whether one is held up.
     """
 
     def __init__(
-        self, target: Target, num_blocks: int, *, is_committed: Callable[[Sequence[int]], bool] | None = None
+        self,
+        target: Target,
+        num_blocks: int,
+        *,
+        is_committed: Callable[[Sequence[int]], bool] | None = None,
+        is_shared: Callable[[int], bool] = lambda _: False,
     ) -> None:
-        """``is_committed``: whether a prefix is one that the target itself would have come to."""
+        """
+        Args:
+            is_committed: whether a prefix is one that the target itself would have come to.
+            is_shared: whether a block is one that others may read, now or later.
+        """
         self._target = target
         self._num_blocks = num_blocks
         self._is_committed = is_committed
-        self._written: dict[tuple[int, int], _Written] = {}
+        self._is_shared = is_shared
+        self._written: dict[int, _Written] = {}
         self.passes: list[list[Segment]] = []
+        self.moves: list[list[Move]] = []
         self.pause_seconds = 0.0
         self.gate = threading.Event()
         self.gate.set()
@@ -138,17 +150,27 @@ class ScriptedRunner:
         self.inside = False
         time.sleep(self.pause_seconds)
         self.passes.append([Segment(list(s.token_ids), s.start, list(s.blocks), s.logits) for s in segments])
+        self.moves.append(list(moves))
         if self.fail_next:
             self.fail_next = False
             raise RuntimeError("the scripted target was told to fail")
-        owned = [block for segment in segments for block in segment.blocks]
-        assert len(set(owned)) == len(owned), "two sequences share a block"
-        assert all(0 <= block < self._num_blocks for block in owned), "no such block"
+        self._check_blocks(segments)
+        self._move(moves)
         return [Output(self._run(segment)) for segment in segments]
 
     @property
     def pass_sizes(self) -> list[int]:
         return [sum(len(segment.token_ids) for segment in segments) for segments in self.passes]
+
+    def _check_blocks(self, segments: Sequence[Segment]) -> None:
+        used = Counter(block for segment in segments for block in segment.blocks)
+        assert all(0 <= block < self._num_blocks for block in used), "no such block"
+        for segment in segments:
+            assert len(set(segment.blocks)) == len(segment.blocks), "a block twice in one sequence"
+            end = segment.start + len(segment.token_ids)
+            for block in segment.blocks[segment.start // BLOCK_SIZE : -(-end // BLOCK_SIZE)]:
+                assert used[block] == 1, "a pass writes to a block that another of its sequences uses"
+                assert not self._is_shared(block), "a pass writes to a block that others may read"
 
     def _run(self, segment: Segment) -> Tensor:
         count = len(segment.token_ids)
@@ -168,6 +190,13 @@ class ScriptedRunner:
                 rows.append(self._target(tuple(prefix)))
         return torch.stack(rows) if rows else torch.empty(0)
 
+    def _move(self, moves: Sequence[Move]) -> None:
+        assert len({move.target for move in moves}) == len(moves), "two tokens are moved to one place"
+        found = [self._written.get(move.source) for move in moves]
+        for move, written in zip(moves, found, strict=True):
+            assert written is not None, f"slot {move.source} was never written"
+            self._written[move.target] = written
+
     def _read(self, segment: Segment) -> tuple[list[int], int]:
         tokens, history = [], _FIRST_ROOT
         for position in range(segment.start):
@@ -179,5 +208,5 @@ class ScriptedRunner:
         return tokens, history
 
 
-def _slot(segment: Segment, position: int) -> tuple[int, int]:
-    return segment.blocks[position // BLOCK_SIZE], position % BLOCK_SIZE
+def _slot(segment: Segment, position: int) -> int:
+    return segment.blocks[position // BLOCK_SIZE] * BLOCK_SIZE + position % BLOCK_SIZE

@@ -124,6 +124,7 @@ generate_requests = st.builds(
         )
     ),
     drafts=endpoints,
+    cache_salt=texts,
 )
 started = st.builds(Started, texts, uint32, st.sampled_from(Mode), texts)
 deltas = st.builds(
@@ -138,7 +139,7 @@ deltas = st.builds(
 finished = st.builds(
     Finished,
     reason=st.sampled_from(FinishReason),
-    usage=st.builds(Usage, uint32, uint32),
+    usage=st.builds(Usage, uint32, uint32, uint32),
     stats=st.builds(
         SpeculationStats, uint32, uint32, uint32, uint32, token_ids, token_ids, uint32, uint32, uint32
     ),

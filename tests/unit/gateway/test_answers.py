@@ -31,7 +31,12 @@ TANDEM = {
     },
     "annotations": [],
 }
-USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+USAGE = {
+    "prompt_tokens": 5,
+    "completion_tokens": 2,
+    "total_tokens": 7,
+    "prompt_tokens_details": {"cached_tokens": 3},
+}
 
 
 async def test_a_chat_answer_is_an_openai_chat_completion(client: httpx.AsyncClient) -> None:

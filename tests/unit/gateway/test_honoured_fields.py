@@ -125,6 +125,11 @@ async def test_speculation_turned_off_tells_verify_and_router_and_names_no_draft
     assert backend.router.requests[-1].speculation_disabled
 
 
+async def test_a_cache_salt_reaches_verify(client: httpx.AsyncClient, backend: Backend) -> None:
+    request = await sent(client, backend, CHAT, chat_body(cache_salt="s" * 256))
+    assert request == replace(PLAIN, cache_salt="s" * 256)
+
+
 async def test_a_conversation_keeps_its_roles_and_joins_its_parts(
     client: httpx.AsyncClient, backend: Backend
 ) -> None:
@@ -175,6 +180,7 @@ NULLABLE = [
     "stream", "stream_options", "temperature", "top_p", "top_k", "min_p", "repetition_penalty",
     "frequency_penalty", "presence_penalty", "logit_bias", "seed", "max_tokens", "max_completion_tokens",
     "stop", "stop_token_ids", "ignore_eos", "user", "n", "logprobs", "speculation",
+    "cache_salt",
 ]  # fmt: skip
 
 

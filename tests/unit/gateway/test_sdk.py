@@ -28,6 +28,8 @@ async def test_it_chats_and_sends_the_answer_back_as_history(
     assert (message.content, answer.choices[0].finish_reason) == ("Hello", "stop")
     assert answer.usage is not None
     assert answer.usage.total_tokens == 7
+    assert answer.usage.prompt_tokens_details is not None
+    assert answer.usage.prompt_tokens_details.cached_tokens == 3
     assert answer.model_extra is not None
     assert answer.model_extra["tandem"]["prompt_class"] == "chat"
     history = [message, {"role": "user", "content": "More"}]

@@ -41,13 +41,20 @@ def make_sequence(
     seed: int = 7,
     sampling: SamplingParams = GREEDY,
     fact_check: FactCheck = FactCheck.OFF,
+    cache_salt: str = "",
 ) -> sequences.Sequence:
     """As admission would make it, without a tokenizer."""
     speculation = SpeculationParams(fact_check=fact_check)
     return sequences.Sequence(
         session_id=session_id,
         request=GenerateRequest(
-            session_id, list(tokens), sampling, Stopping(), speculation, endpoints(*addresses)
+            session_id,
+            list(tokens),
+            sampling,
+            Stopping(),
+            speculation,
+            endpoints(*addresses),
+            cache_salt=cache_salt,
         ),
         tokens=list(tokens),
         prompt_length=len(tokens),

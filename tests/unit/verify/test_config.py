@@ -23,6 +23,7 @@ def test_good_values_apply() -> None:
     )
     assert (config.port, config.kv_tokens, config.draft_wait_ms) == (0, 1024, 12.5)
     assert (config.dtype, config.redis_url) == ("bfloat16", "redis://x:1/0")
+    assert [configured(PREFIX_CACHING=value).prefix_caching for value in ("true", "0")] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,7 @@ def test_good_values_apply() -> None:
         ("DTYPE", "int8"),
         ("THREADS", "-1"),
         ("KV_TOKENS", "63"),
+        ("PREFIX_CACHING", "sometimes"),
         ("MAX_RUNNING", "0"),
         ("MAX_WAITING", "0"),
         ("MAX_BATCH_TOKENS", "15"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 
 import pytest
 
@@ -312,3 +313,19 @@ async def test_an_endpoint_named_twice_and_an_unreachable_one_do_no_harm() -> No
     )
     assert (await collect(bench.engine, request)).token_ids == ANSWER
     bench.assert_idle()
+
+
+async def test_the_event_loop_does_not_wait_for_the_model() -> None:
+    bench = make_engine(scripted())
+    bench.runner.pause_seconds = 0.3
+    beats = []
+
+    async def beat() -> None:
+        while True:
+            beats.append(time.monotonic())
+            await asyncio.sleep(0.005)
+
+    beating = asyncio.create_task(beat())
+    await collect(bench.engine, ask(PROMPT, stopping=Stopping(max_tokens=2)))
+    beating.cancel()
+    assert max(later - earlier for earlier, later in itertools.pairwise(beats)) < 0.25

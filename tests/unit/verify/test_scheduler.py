@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import Overloaded
+from common.model.batch import Move
 from common.model.block_manager import BLOCK_SIZE, BlockManager
 from common.types import Block
 from tests.unit.verify.support import make_sequence
@@ -132,6 +133,104 @@ def test_sequences_that_decode_take_turns_when_a_pass_cannot_hold_them_all() -> 
         served |= {id(item.sequence) for item in work}
         computed(work, accepted=4)
     assert len(served) == len(sequences)
+
+
+def test_a_long_prefill_holds_up_no_sequence_that_decodes_and_is_held_up_by_none() -> None:
+    subject = scheduler(num_blocks=128, max_batch_tokens=32)
+    sequences = decoding(subject, 4)
+    long = prompt(1000)
+    subject.add(long)
+    subject.admit()
+    chunks = []
+    while long.num_pending > 1:
+        work = subject.schedule(lambda _: block_of(3))
+        counts = {item.sequence: item.count for item in work}
+        assert set(counts) == {*sequences, long}
+        assert all(len(item.guesses) == 3 for item in work if item.sequence is not long)
+        chunks.append(counts[long])
+        computed(work)
+    assert set(chunks[:-1]) == {32 - 4 * 4}
+    assert sum(chunks) == 1000
+
+
+def test_a_fork_runs_at_once_where_it_may_and_waits_where_it_may_not() -> None:
+    subject = scheduler(max_running=2, max_waiting=1)
+    [sequence] = decoding(subject, 1)
+    running, waiting, refused = (make_sequence(sequence.tokens) for _ in range(3))
+    subject.fork(sequence, running)
+    subject.fork(sequence, waiting)
+    with pytest.raises(Overloaded):
+        subject.fork(sequence, refused)
+    assert (subject.running, list(subject.waiting)) == ([sequence, running], [waiting])
+    assert (running.blocks, running.num_computed) == (sequence.blocks, sequence.num_computed)
+    assert not waiting.blocks
+
+
+def test_a_block_that_two_share_is_copied_by_the_first_to_write_and_kept_by_the_last() -> None:
+    subject = scheduler()
+    [sequence] = decoding(subject, 1, length=5)
+    twin = make_sequence(sequence.tokens)
+    subject.fork(sequence, twin)
+    [shared] = sequence.blocks
+    work = subject.schedule(no_block)
+    assert [item.sequence for item in work] == [twin, sequence]
+    assert sequence.blocks == [shared]
+    [own] = twin.blocks
+    copied = [(move.source, move.target) for move in subject.take_moves()]
+    assert copied == [(shared * BLOCK_SIZE + i, own * BLOCK_SIZE + i) for i in range(5)]
+    assert subject.take_moves() == []
+
+
+def test_moves_of_the_last_pass_are_made_before_a_copy_of_what_they_write() -> None:
+    subject = scheduler()
+    [sequence] = decoding(subject, 1, length=5)
+    [block] = sequence.blocks
+    sequence.moves = [Move(block * BLOCK_SIZE + 7, block * BLOCK_SIZE + 4)]
+    subject.settle(sequence)
+    twin = make_sequence(sequence.tokens)
+    subject.fork(sequence, twin)
+    subject.schedule(no_block)
+    [own] = twin.blocks
+    moves = {move.target: move.source for move in subject.take_moves()}
+    assert moves[block * BLOCK_SIZE + 4] == moves[own * BLOCK_SIZE + 4] == block * BLOCK_SIZE + 7
+    assert moves[own * BLOCK_SIZE + 3] == block * BLOCK_SIZE + 3
+
+
+def test_moves_are_made_in_the_next_pass_even_if_their_sequence_is_gone_by_then() -> None:
+    subject = scheduler()
+    leaving, staying = decoding(subject, 2, length=BLOCK_SIZE)
+    first = leaving.blocks[0] * BLOCK_SIZE
+    leaving.moves = [Move(first + 9, first + 3)]
+    subject.settle(leaving)
+    subject.remove(leaving)
+    assert [item.sequence for item in subject.schedule(no_block)] == [staying]
+    assert Move(first + 9, first + 3) in subject.take_moves()
+
+
+def test_a_rejected_suffix_gives_its_blocks_back_at_once() -> None:
+    subject = scheduler()
+    [sequence] = decoding(subject, 1, length=BLOCK_SIZE - 2)
+    before = subject.num_free_blocks
+    work = subject.schedule(lambda _: block_of(3 * BLOCK_SIZE))
+    assert subject.num_fragments == 3
+    computed(work, accepted=0)
+    subject.settle(sequence)
+    assert (subject.num_fragments, subject.num_free_blocks) == (0, before)
+
+
+def test_a_sequence_alone_in_a_full_pool_may_still_write_to_what_the_cache_remembers() -> None:
+    subject = scheduler(num_blocks=2, max_batch_tokens=64)
+    for _ in range(2):
+        sequence = make_sequence([1] * 2 * BLOCK_SIZE, max_length=2 * BLOCK_SIZE + 1)
+        subject.add(sequence)
+        subject.admit()
+        [work] = subject.schedule(no_block)
+        assert len(set(sequence.blocks)) == 2
+        sequence.num_computed += work.count
+        subject.settle(sequence)
+        subject.remove(sequence)
+        assert subject.take_moves() == []
+    assert sequence.cached_tokens == 2 * BLOCK_SIZE - 1
 
 
 def test_when_blocks_run_out_the_newest_sequence_gives_its_own_up_and_joins_first_again() -> None:
