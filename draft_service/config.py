@@ -9,6 +9,7 @@ from pydantic import Field
 
 from common.config import LogLevel, Port, Positive, RedisUrl
 from common.errors import ConfigError
+from common.model.names import BackendName, WeightsName
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Config:
         max_ngram, min_ngram: longest and shortest tail ``ngram`` looks up.
         kv_tokens: size of the KV pool of ``self``.
         prefill_tokens: most tokens per session that one drafting round of ``self`` prefills.
-        threads: of torch; 0: one per core.
+        weights, backend, threads: of ``self``, as of the verify service.
         redis_url: where blocks to be fact-checked are published; empty: nowhere.
     """
 
@@ -32,7 +33,8 @@ class Config:
     source: Literal["ngram", "self"] = "ngram"
     model: str = "smollm2-135m-instruct"
     device: str = "auto"
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    weights: WeightsName = "auto"
+    backend: BackendName = "auto"
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     layers: Positive = 8
     max_ngram: Annotated[int, Field(ge=1, le=16)] = 4

@@ -6,13 +6,13 @@ import asyncio
 import os
 from collections.abc import Callable
 
-import torch
 from transformers import AutoConfig
 
 from common import lifecycle, logging, rpc
-from common.model import store
+from common.model import loading, store
 from common.model.block_manager import BlockManager
-from common.model.runner import ModelRunner, model_thread
+from common.model.loading import Wanted
+from common.model.runner import model_thread
 from common.model.tokenizer import Tokenizer
 from draft_service import metrics
 from draft_service.config import Config
@@ -77,10 +77,15 @@ async def serve_source(config: Config, make_source: Callable[[Config, str], Sour
 def _source(config: Config, folder: str) -> Source:
     if config.source == "ngram":
         return NgramSource(config.max_ngram, config.min_ngram)
-    torch.set_num_threads(config.threads or os.cpu_count() or 1)
-    device, dtype = store.placement(config.device, config.dtype)
-    model = store.load_model(folder, dtype, device, layers=config.layers)
     num_blocks = BlockManager.blocks_for(config.kv_tokens)
-    return SelfSource(
-        ModelRunner(model, num_blocks), num_blocks, config.prefill_tokens, f"first-{config.layers}-layers"
+    wanted = Wanted(
+        config.model,
+        num_blocks,
+        threads=config.threads or os.cpu_count() or 1,
+        weights=config.weights,
+        backend=config.backend,
+        device=config.device,
+        layers=config.layers,
     )
+    loaded = loading.load(wanted)
+    return SelfSource(loaded.runner, num_blocks, config.prefill_tokens, f"first-{config.layers}-layers")

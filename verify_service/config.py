@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from common.config import LogLevel, Port, Positive, RedisUrl
 from common.errors import ConfigError
+from common.model.names import BackendName, WeightsName
 
 Milliseconds = Annotated[float, Field(ge=0, le=60_000)]
 
@@ -20,7 +21,9 @@ class Config:
     Attributes:
         model: the embedded model's name, a folder of safetensors, a .gguf file, or a hub name.
         model_name: what clients call it; empty: the last part of ``model``.
-        threads: of torch; 0: one per core.
+        weights: the format they are computed in.
+        backend: ``fused`` is the kernel, ``general`` transformers' own modules.
+        threads: that compute; 0: one per core.
         kv_tokens: size of the KV pool.
         prefix_caching: whether a request starts on what was computed for others with the same beginning.
         max_batch_tokens: most tokens of one packed pass; longer prompts are prefilled in chunks.
@@ -37,7 +40,8 @@ class Config:
     model: str = "smollm2-135m-instruct"
     model_name: str = ""
     device: str = "auto"
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    weights: WeightsName = "auto"
+    backend: BackendName = "auto"
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     kv_tokens: Annotated[int, Field(ge=64)] = 32_768
     prefix_caching: bool = True

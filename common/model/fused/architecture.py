@@ -11,7 +11,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from common.model.fused.layout import GROUP, LANES
 
-_FAMILY = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
+_FAMILY = ("llama", "mistral", "qwen2", "qwen3")
 _STATIC_ROPE = ("default", "linear", "llama3", "yarn")
 
 
@@ -71,7 +71,6 @@ def _check(config: Any) -> None:
     _require(config.hidden_act == "silu", f"its activation is {config.hidden_act}, not silu")
     rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
     _require(rope in _STATIC_ROPE, f"its rotary embedding {rope} changes with the context")
-    _require(not any(getattr(config, "no_rope_layers", None) == 0 for _ in (0,)), "layers without positions")
     head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     for name, size, multiple in (
         ("hidden size", config.hidden_size, GROUP),
@@ -88,10 +87,10 @@ def _require(condition: bool, otherwise: str) -> None:
 
 
 def _windows(config: Any) -> tuple[int, ...]:
-    window = getattr(config, "sliding_window", None) or 0
+    window: int = getattr(config, "sliding_window", None) or 0
     kinds = getattr(config, "layer_types", None)
     if kinds is None:
-        return (window,) * config.num_hidden_layers
+        kinds = ["sliding_attention"] * config.num_hidden_layers
     return tuple(window if kind == "sliding_attention" else 0 for kind in kinds)
 
 

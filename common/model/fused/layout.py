@@ -43,12 +43,12 @@ class Packed:
     scales: Tensor | None = None
 
 
-def pack(weight: Tensor, format: Format) -> Packed:
+def pack(weight: Tensor, kind: Format) -> Packed:
     """``weight``: [outputs, inputs]; missing outputs up to a multiple of 16 become zeros."""
     outputs, inputs = weight.shape
     padded = F.pad(weight.to(torch.float32), (0, 0, 0, -outputs % LANES))
-    data, scales = _PACKERS[format](padded)
-    return Packed(format, inputs, len(padded), data, scales)
+    data, scales = _PACKERS[kind](padded)
+    return Packed(kind, inputs, len(padded), data, scales)
 
 
 def interleave(gate: Tensor, up: Tensor) -> Tensor:
@@ -116,7 +116,8 @@ def _int4(weight: Tensor) -> tuple[Tensor, None]:
 
 def _lanes(per_group: Tensor) -> Tensor:
     """[outputs, groups, 1] to [panels, groups, 16]."""
-    return per_group.squeeze(-1).unflatten(0, (-1, LANES)).transpose(1, 2)
+    panels: Tensor = per_group.squeeze(-1).unflatten(0, (-1, LANES))
+    return panels.transpose(1, 2)
 
 
 def _records(*parts: Tensor) -> Tensor:

@@ -50,6 +50,13 @@ _ISA_FLAGS = {
 }
 
 
+def numerics(weights: str) -> str:
+    """Changes when the kernel's results may. AVX2 and AVX-512 give the same bits, but for bfloat16."""
+    isa = instruction_set()
+    same = isa in ("avx2", "avx512") or (isa == "avx512-bf16" and weights in ("float32", "int4"))
+    return f"{_digest('')}-{'fma' if same else isa}"
+
+
 @functools.cache
 def load() -> ctypes.CDLL:
     """Raises Unavailable."""
@@ -63,6 +70,12 @@ def load() -> ctypes.CDLL:
     library.tandem_run.restype = ctypes.c_int
     library.tandem_destroy.argtypes = [c_void_p]
     library.tandem_destroy.restype = None
+    library.tandem_multiplier.argtypes = [c_int32]
+    library.tandem_multiplier.restype = c_void_p
+    library.tandem_multiply.argtypes = [c_void_p, POINTER(Linear), c_void_p, c_int32, c_void_p]
+    library.tandem_multiply.restype = ctypes.c_int
+    library.tandem_forget.argtypes = [c_void_p]
+    library.tandem_forget.restype = None
     return library
 
 
@@ -100,7 +113,7 @@ def _compile(command: list[str]) -> None:
 
 
 def _digest(isa: str) -> str:
-    content = hashlib.sha256(" ".join((*_FLAGS, *_ISA_FLAGS[isa])).encode())
+    content = hashlib.sha256(" ".join((*_FLAGS, *_ISA_FLAGS.get(isa, ()))).encode())
     for source in sorted(_SOURCES.iterdir()):
         content.update(source.read_bytes())
     return content.hexdigest()[:16]

@@ -28,6 +28,7 @@ class FusedRunner:
         self,
         architecture: Architecture,
         tensors: Tensors,
+        *,
         weights: str,
         num_blocks: int,
         threads: int,
@@ -47,7 +48,9 @@ class FusedRunner:
         self._hidden_layers = len(hidden_layers)
         self._weights = Weights(architecture, tensors, RECIPES[weights])
         self.weight_bytes = self._weights.num_bytes
-        config = _config(architecture, weights, num_blocks, threads, len(hidden_layers))
+        config = _config(architecture)
+        config.num_blocks, config.threads, config.hidden_layers = num_blocks, threads, len(hidden_layers)
+        config.half_cache = RECIPES[weights].half_cache
         layers = np.array(hidden_layers, np.int32)
         pointers = library.Weights(
             layers=self._weights.layers,
@@ -132,9 +135,7 @@ class _Batch:
         ]
 
 
-def _config(
-    architecture: Architecture, weights: str, num_blocks: int, threads: int, hidden_layers: int
-) -> library.Config:
+def _config(architecture: Architecture) -> library.Config:
     return library.Config(
         layers=architecture.layers,
         hidden=architecture.hidden,
@@ -143,11 +144,7 @@ def _config(
         head_size=architecture.head_size,
         intermediate=architecture.intermediate,
         vocabulary=architecture.vocabulary,
-        num_blocks=num_blocks,
-        threads=threads,
-        half_cache=RECIPES[weights].half_cache,
         positions=architecture.positions,
-        hidden_layers=hidden_layers,
         epsilon=architecture.epsilon,
         attention_scale=architecture.head_size**-0.5,
     )

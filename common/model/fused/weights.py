@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
 from common.model.fused import layout, library
 from common.model.fused.architecture import Architecture
+from common.model.fused.arena import Arena
 from common.model.fused.layout import Format, Packed
 
 Tensors = Callable[[str], Tensor | None]
@@ -19,53 +20,53 @@ Tensors = Callable[[str], Tensor | None]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The format of the layers' linears, of the head and of the embedding it may share."""
+    """Which linears are kept in which format.
 
-    layers: Format
+    Attributes:
+        body: of every linear that nothing else is said of.
+        qkv: of the joined query, key and value.
+        ends: of all linears of the first and the last layer.
+        head: of the head, and of the embedding, which may be the same.
+        half_cache: keys and values as float16, else float32.
+    """
+
+    body: Format
+    qkv: Format
+    ends: Format
     head: Format
     half_cache: bool
 
-
-RECIPES = {
-    "float32": Recipe(Format.FLOAT32, Format.FLOAT32, half_cache=False),
-    "bfloat16": Recipe(Format.BFLOAT16, Format.BFLOAT16, half_cache=True),
-    "int8": Recipe(Format.INT8, Format.INT8_GROUPED, half_cache=True),
-    "int4": Recipe(Format.INT4, Format.INT8_GROUPED, half_cache=True),
-}
+    def of(self, name: str, index: int, layers: int) -> Format:
+        if index in {0, layers - 1}:
+            return self.ends
+        return self.qkv if name == "qkv" else self.body
 
 
-class _Arena:
-    """Memory for what the kernel reads, in huge pages where the system has them.
-
-    With pages of 4 KiB the processor spends up to half the time of a pass on finding them.
-    """
-
-    _CHUNK = 32 << 20
-    _ALIGNMENT = 64
-
-    def __init__(self) -> None:
-        self._chunks: list[Tensor] = []
-        self._used = 0
-        self.num_bytes = 0
-
-    def keep(self, tensor: Tensor) -> int:
-        """A copy's address, valid as long as this arena lives."""
-        source = tensor.detach().contiguous().flatten().view(torch.uint8)
-        if not self._chunks or self._used + len(source) > len(self._chunks[-1]):
-            self._chunks.append(_huge(max(len(source), self._CHUNK)))
-            self._used = 0
-        place = self._chunks[-1][self._used : self._used + len(source)]
-        place.copy_(source)
-        self._used += -(-len(source) // self._ALIGNMENT) * self._ALIGNMENT
-        self.num_bytes += len(source)
-        return place.data_ptr()
+def _all(kind: Format, *, half_cache: bool) -> Recipe:
+    return Recipe(kind, kind, kind, kind, half_cache)
 
 
-def _huge(size: int) -> Tensor:
-    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(memory, dtype=torch.uint8)
+RECIPES: Mapping[str, Recipe] = MappingProxyType(
+    {
+        "float32": _all(Format.FLOAT32, half_cache=False),
+        "bfloat16": _all(Format.BFLOAT16, half_cache=True),
+        # Most of what one scale per channel costs is lost in these; docs/performance.md has the figures.
+        "int8": Recipe(Format.INT8, Format.BFLOAT16, Format.BFLOAT16, Format.INT8_GROUPED, half_cache=True),
+        "int4": Recipe(Format.INT4, Format.INT4, Format.INT4, Format.INT8_GROUPED, half_cache=True),
+    }
+)
+
+
+def linear(arena: Arena, packed: Packed, bias: Tensor | None = None) -> library.Linear:
+    """``bias``: [packed.outputs] or None."""
+    return library.Linear(
+        format=packed.format,
+        inputs=packed.inputs,
+        outputs=packed.outputs,
+        data=arena.keep(packed.data),
+        scales=None if packed.scales is None else arena.keep(packed.scales),
+        bias=None if bias is None else arena.keep(bias.float()),
+    )
 
 
 class Weights:
@@ -74,7 +75,7 @@ class Weights:
     def __init__(self, architecture: Architecture, tensors: Tensors, recipe: Recipe) -> None:
         self._tensors = tensors
         self._recipe = recipe
-        self._arena = _Arena()
+        self._arena = Arena()
         self.layers = (library.Layer * architecture.layers)(
             *(self._layer(index, architecture) for index in range(architecture.layers))
         )
@@ -94,11 +95,19 @@ class Weights:
         prefix = f"model.layers.{index}."
         attention, mlp = prefix + "self_attn.", prefix + "mlp."
         norms = architecture.query_key_norm
+
+        def format_of(name: str) -> Format:
+            return self._recipe.of(name, index, architecture.layers)
+
         return library.Layer(
-            qkv=self._joined([attention + f"{name}_proj" for name in "qkv"], torch.cat),
-            output=self._joined([attention + "o_proj"], torch.cat),
-            gate_up=self._joined([mlp + "gate_proj", mlp + "up_proj"], lambda pair: layout.interleave(*pair)),
-            down=self._joined([mlp + "down_proj"], torch.cat),
+            qkv=self._joined([attention + f"{name}_proj" for name in "qkv"], torch.cat, format_of("qkv")),
+            output=self._joined([attention + "o_proj"], torch.cat, format_of("output")),
+            gate_up=self._joined(
+                [mlp + "gate_proj", mlp + "up_proj"],
+                lambda pair: layout.interleave(*pair),
+                format_of("gate_up"),
+            ),
+            down=self._joined([mlp + "down_proj"], torch.cat, format_of("down")),
             input_norm=self._vector(prefix + "input_layernorm.weight"),
             post_norm=self._vector(prefix + "post_attention_layernorm.weight"),
             query_norm=self._vector(attention + "q_norm.weight") if norms else None,
@@ -106,28 +115,22 @@ class Weights:
             window=architecture.windows[index],
         )
 
-    def _joined(self, names: list[str], join: Callable[[list[Tensor]], Tensor]) -> library.Linear:
+    def _joined(
+        self, names: list[str], join: Callable[[list[Tensor]], Tensor], kind: Format
+    ) -> library.Linear:
         weight = join([self._required(f"{name}.weight").float() for name in names])
         biases = [self._tensors(f"{name}.bias") for name in names]
         if all(bias is None for bias in biases):
-            return self._linear(weight, self._recipe.layers)
+            return self._linear(weight, kind)
         rows = [self._required(f"{name}.weight").shape[0] for name in names]
         filled = [
             torch.zeros(count) if bias is None else bias.float()
             for bias, count in zip(biases, rows, strict=True)
         ]
-        return self._linear(weight, self._recipe.layers, join(filled))
+        return self._linear(weight, kind, join(filled))
 
-    def _linear(self, weight: Tensor, format: Format, bias: Tensor | None = None) -> library.Linear:
-        packed: Packed = layout.pack(weight, format)
-        return library.Linear(
-            format=packed.format,
-            inputs=packed.inputs,
-            outputs=packed.outputs,
-            data=self._arena.keep(packed.data),
-            scales=None if packed.scales is None else self._arena.keep(packed.scales),
-            bias=None if bias is None else self._arena.keep(bias.float()),
-        )
+    def _linear(self, weight: Tensor, kind: Format, bias: Tensor | None = None) -> library.Linear:
+        return linear(self._arena, layout.pack(weight, kind), bias)
 
     def _vector(self, name: str) -> int:
         return self._arena.keep(self._required(name).float())

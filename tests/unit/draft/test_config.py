@@ -18,7 +18,7 @@ def test_the_defaults_need_no_variable() -> None:
         ("SOURCE", "oracle"),
         ("PORT", "65536"),
         ("METRICS_PORT", "-1"),
-        ("DTYPE", "int8"),
+        ("WEIGHTS", "int2"),
         ("THREADS", "-1"),
         ("LAYERS", "0"),
         ("MAX_NGRAM", "0"),

@@ -19,10 +19,10 @@ def test_the_defaults_need_no_variables_and_other_services_variables_are_not_our
 
 def test_good_values_apply() -> None:
     config = configured(
-        PORT="0", KV_TOKENS="1024", DRAFT_WAIT_MS="12.5", DTYPE="bfloat16", REDIS_URL="redis://x:1/0"
+        PORT="0", KV_TOKENS="1024", DRAFT_WAIT_MS="12.5", WEIGHTS="bfloat16", REDIS_URL="redis://x:1/0"
     )
     assert (config.port, config.kv_tokens, config.draft_wait_ms) == (0, 1024, 12.5)
-    assert (config.dtype, config.redis_url) == ("bfloat16", "redis://x:1/0")
+    assert (config.weights, config.redis_url) == ("bfloat16", "redis://x:1/0")
     assert [configured(PREFIX_CACHING=value).prefix_caching for value in ("true", "0")] == [True, False]
 
 
@@ -33,7 +33,7 @@ def test_good_values_apply() -> None:
         ("PORT", "-1"),
         ("PORT", "http"),
         ("METRICS_PORT", "1.5"),
-        ("DTYPE", "int8"),
+        ("WEIGHTS", "int2"),
         ("THREADS", "-1"),
         ("KV_TOKENS", "63"),
         ("PREFIX_CACHING", "sometimes"),

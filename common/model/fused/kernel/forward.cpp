@@ -438,6 +438,30 @@ class Decoder : public Model {
     Buffers first_, second_, third_;
 };
 
+class Multiplier {
+  public:
+    explicit Multiplier(int threads) : team_(threads) {}
+
+    void run(const Linear& linear, const float* x, int rows, float* out) {
+        input_.reserve(rows, linear.inputs, linear.format);
+        const Activations to = input_.view(linear.inputs);
+        const int panels = linear.outputs / kLanes, tasks = (panels + kPanelsPerTask - 1) / kPanelsPerTask;
+        team_.run([&](int) {
+            team_.phase(rows, [&](int row) {
+                put(x + static_cast<size_t>(row) * linear.inputs, to, linear.format, row, 0, linear.inputs);
+            });
+            team_.phase(tasks, [&](int task) {
+                const int begin = task * kPanelsPerTask, end = std::min(begin + kPanelsPerTask, panels);
+                multiply(linear, to, rows, begin, end, 0, {out, static_cast<size_t>(linear.outputs), false});
+            });
+        });
+    }
+
+  private:
+    Team team_;
+    Buffers input_;
+};
+
 }  // namespace
 
 extern "C" {
@@ -457,5 +481,22 @@ int tandem_run(void* model, const TandemPass* pass) try {
 }
 
 void tandem_destroy(void* model) { delete static_cast<Model*>(model); }
+
+// One linear by itself, for models that are run by others: threads and room of its own.
+void* tandem_multiplier(int32_t threads) try {
+    return new Multiplier(threads);
+} catch (const std::exception&) {
+    return nullptr;
+}
+
+// out[rows][outputs] from x[rows][inputs].
+int tandem_multiply(void* multiplier, const Linear* linear, const float* x, int32_t rows, float* out) try {
+    static_cast<Multiplier*>(multiplier)->run(*linear, x, rows, out);
+    return 0;
+} catch (const std::exception&) {
+    return 1;
+}
+
+void tandem_forget(void* multiplier) { delete static_cast<Multiplier*>(multiplier); }
 
 }  // extern "C"

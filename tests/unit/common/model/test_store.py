@@ -12,6 +12,7 @@ import torch
 from common.errors import ConfigError
 from common.model import store
 from common.model.attention import IMPLEMENTATION
+from common.model.cache import cache_dir
 from tests.support.models import reference_logits, save_tiny, tiny_model
 
 LAYERS = 3
@@ -101,16 +102,16 @@ def test_layers_that_a_model_does_not_have_are_refused(saved: str, layers: int) 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
     monkeypatch.setenv("TANDEM_CACHE_DIR", "/ours")
-    assert store.cache_dir() == Path("/ours")
+    assert cache_dir() == Path("/ours")
 
 
 def test_without_a_setting_the_cache_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TANDEM_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
-    assert store.cache_dir() == Path("/xdg/tandem")
+    assert cache_dir() == Path("/xdg/tandem")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/someone")
-    assert store.cache_dir() == Path("/home/someone/.cache/tandem")
+    assert cache_dir() == Path("/home/someone/.cache/tandem")
 
 
 def test_a_gpu_computes_in_bfloat16() -> None:
@@ -120,10 +121,9 @@ def test_a_gpu_computes_in_bfloat16() -> None:
 @pytest.mark.parametrize("device", ["warp", "cuda:99", ""])
 def test_a_device_that_cannot_be_used_is_named(device: str) -> None:
     with pytest.raises(ConfigError, match=f"'{device}'") as refused:
-        store.placement(device, "auto")
+        store.placement(device)
     assert refused.value.field == "device"
 
 
-def test_a_device_and_a_precision_that_are_asked_for_are_taken() -> None:
-    assert store.placement("cpu", "float16") == ("cpu", torch.float16)
-    assert store.placement("cpu", "auto") == ("cpu", store.default_dtype("cpu"))
+def test_a_device_that_is_asked_for_is_taken() -> None:
+    assert store.placement("cpu") == "cpu"

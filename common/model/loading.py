@@ -1,0 +1,153 @@
+"""From a model's name to a runner: which weights, which backend."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from common import logging
+from common.errors import ConfigError
+from common.model import linear, store
+from common.model.batch import Runner
+from common.model.fused import library
+from common.model.fused.architecture import Architecture, Unsupported
+from common.model.fused.layout import GROUP, int4_values
+from common.model.fused.runner import FusedRunner
+from common.model.runner import ModelRunner
+
+log = logging.get("model")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model that is ready to run.
+
+    Attributes:
+        config: transformers' configuration of it.
+        backend: ``fused``, the kernel, or ``general``, transformers' own modules.
+        numerics: changes when the tokens it yields may.
+    """
+
+    runner: Runner
+    config: Any
+    folder: str
+    device: str
+    weights: str
+    backend: str
+    numerics: str
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        configured = GenerationConfig.from_pretrained(self.folder).eos_token_id
+        ids = configured if isinstance(configured, list) else [configured]
+        return frozenset(int(i) for i in ids if i is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """
+    Attributes:
+        name: of the model, see ``store.resolve``.
+        num_blocks: of the KV pool.
+        threads: that compute on a CPU.
+        weights: ``auto`` is, on a CPU, int4 for a model that int4 leaves as it is, else bfloat16 where the
+            hardware multiplies it, else float32; bfloat16 on a GPU.
+        backend: ``auto`` is ``fused`` where it runs the model, else ``general``.
+        layers: keep only the first that many decoder layers.
+        hidden_layers: as of ``ModelRunner``.
+    """
+
+    name: str
+    num_blocks: int
+    threads: int
+    weights: str = "auto"
+    backend: str = "auto"
+    device: str = "auto"
+    layers: int | None = None
+    hidden_layers: Sequence[int] = ()
+
+
+def load(wanted: Wanted) -> Loaded:
+    """Raises ConfigError naming ``model``, ``weights``, ``backend``, ``device`` or ``layers``."""
+    device = store.placement(wanted.device)
+    folder = store.resolve(wanted.name)
+    config = store.load_config(folder, wanted.layers)
+    weights = _weights(wanted.weights, folder, device)
+    wanted = replace(wanted, weights=weights, device=device)
+    reason = "it was asked for" if wanted.backend == "general" else _why_not_fused(config, wanted)
+    if wanted.backend == "fused" and reason:
+        raise ConfigError(f"the fused backend cannot run this model: {reason}", field="backend")
+    runner = _general(folder, wanted) if reason else _fused(folder, config, wanted)
+    backend = "general" if reason else "fused"
+    log.info("loaded", model=wanted.name, weights=weights, backend=backend, because=reason, device=device)
+    return Loaded(runner, config, folder, device, weights, backend, _numerics(config, weights, backend))
+
+
+def _weights(asked: str, folder: str, device: str) -> str:
+    if asked == "auto":
+        return (
+            "int4"
+            if device == "cpu" and _is_int4(folder)
+            else str(store.default_dtype(device)).removeprefix("torch.")
+        )
+    if asked in ("int8", "int4") and device != "cpu":
+        raise ConfigError(f"{asked} weights are for a CPU, not for {device}", field="weights")
+    return asked
+
+
+def _is_int4(folder: str) -> bool:
+    """Whether quantising a layer to int4 leaves every value as it is."""
+    with store.open_tensors(folder) as tensors:
+        weight = tensors("model.layers.0.mlp.down_proj.weight")
+    if weight is None or weight.shape[1] % GROUP:
+        return False
+    quanta, scale, minimum = int4_values(weight.float())
+    return torch.equal((quanta * scale.float() + minimum.float()).flatten(1), weight.float())
+
+
+def _why_not_fused(config: Any, wanted: Wanted) -> str | None:
+    if wanted.device != "cpu":
+        return f"it is for a CPU, not for {wanted.device}"
+    if wanted.weights == "float16":
+        return "it has no float16 weights"
+    try:
+        library.load()
+        Architecture.of(config)
+    except (Unsupported, library.Unavailable) as error:
+        return str(error)
+    return None
+
+
+def _fused(folder: str, config: Any, wanted: Wanted) -> Runner:
+    torch.set_num_threads(1)  # idle OpenMP threads would spin on the cores that the kernel's threads need
+    with store.open_tensors(folder) as tensors:
+        return FusedRunner(
+            Architecture.of(config),
+            tensors,
+            weights=wanted.weights,
+            num_blocks=wanted.num_blocks,
+            threads=wanted.threads,
+            hidden_layers=wanted.hidden_layers,
+        )
+
+
+def _general(folder: str, wanted: Wanted) -> Runner:
+    quantised = wanted.weights in ("int8", "int4")
+    torch.set_num_threads(1 if quantised else wanted.threads)
+    dtype = torch.float32 if quantised else getattr(torch, wanted.weights)
+    model = store.load_model(folder, dtype, wanted.device, wanted.layers)
+    if quantised:
+        linear.quantise(model, wanted.weights, wanted.threads)
+    return ModelRunner(model, wanted.num_blocks, wanted.hidden_layers)
+
+
+def _numerics(config: Any, weights: str, backend: str) -> str:
+    """The kernel gives the same bits wherever there are fused multiply-adds; torch's differ by version."""
+    with_what = library.numerics(weights) if backend == "fused" else torch.__version__
+    identity = f"{config.to_json_string()}{weights}{backend}{with_what}"
+    return hashlib.sha256(identity.encode()).hexdigest()
