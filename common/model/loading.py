@@ -17,6 +17,7 @@ from common.model.batch import Runner
 from common.model.fused import library
 from common.model.fused.architecture import Architecture, Unsupported
 from common.model.fused.layout import GROUP, int4_values
+from common.model.fused.packed_file import packed_file
 from common.model.fused.runner import FusedRunner
 from common.model.runner import ModelRunner
 
@@ -125,10 +126,12 @@ def _why_not_fused(config: Any, wanted: Wanted) -> str | None:
 
 def _fused(folder: str, config: Any, wanted: Wanted) -> Runner:
     torch.set_num_threads(1)  # idle OpenMP threads would spin on the cores that the kernel's threads need
-    with store.open_tensors(folder) as tensors:
+    layers = config.num_hidden_layers
+    with store.open_tensors(folder) as tensors, packed_file(folder, wanted.weights, layers) as packed:
         return FusedRunner(
             Architecture.of(config),
             tensors,
+            packed=packed,
             weights=wanted.weights,
             num_blocks=wanted.num_blocks,
             threads=wanted.threads,

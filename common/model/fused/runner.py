@@ -14,6 +14,7 @@ from torch import Tensor
 from common.model.batch import Move, Output, Segment
 from common.model.fused import library
 from common.model.fused.architecture import Architecture
+from common.model.fused.packed_file import PackedFile
 from common.model.fused.weights import RECIPES, Tensors, Weights
 
 
@@ -33,10 +34,12 @@ class FusedRunner:
         num_blocks: int,
         threads: int,
         hidden_layers: Sequence[int] = (),
+        packed: PackedFile | None = None,
     ) -> None:
         """
         Args:
             weights: a name of ``RECIPES``.
+            packed: where packed weights are kept; they are made where it has none.
             hidden_layers: as of ``ModelRunner``.
 
         Raises:
@@ -46,7 +49,7 @@ class FusedRunner:
         self._kernel = library.load()
         self._architecture = architecture
         self._hidden_layers = len(hidden_layers)
-        self._weights = Weights(architecture, tensors, RECIPES[weights])
+        self._weights = Weights(architecture, tensors, RECIPES[weights], packed or PackedFile())
         self.weight_bytes = self._weights.num_bytes
         config = _config(architecture)
         config.num_blocks, config.threads, config.hidden_layers = num_blocks, threads, len(hidden_layers)

@@ -13,6 +13,7 @@ from common.model.fused import layout, library
 from common.model.fused.architecture import Architecture
 from common.model.fused.arena import Arena
 from common.model.fused.layout import Format, Packed
+from common.model.fused.packed_file import PackedFile
 
 Tensors = Callable[[str], Tensor | None]
 """A tensor of the model by its name in transformers, or None."""
@@ -72,17 +73,18 @@ def linear(arena: Arena, packed: Packed, bias: Tensor | None = None) -> library.
 class Weights:
     """The kernel's structures and the memory they point to."""
 
-    def __init__(self, architecture: Architecture, tensors: Tensors, recipe: Recipe) -> None:
+    def __init__(
+        self, architecture: Architecture, tensors: Tensors, recipe: Recipe, packed: PackedFile
+    ) -> None:
         self._tensors = tensors
+        self._packed = packed
         self._recipe = recipe
         self._arena = Arena()
         self.layers = (library.Layer * architecture.layers)(
             *(self._layer(index, architecture) for index in range(architecture.layers))
         )
-        self.embedding = self._linear(self._required("model.embed_tokens.weight"), recipe.head)
-        head = self._tensors("lm_head.weight")
-        tied = architecture.tied or head is None
-        self.head = self.embedding if tied else self._linear(_checked(head, "lm_head.weight"), recipe.head)
+        self.embedding = self._joined(["model.embed_tokens"], torch.cat, recipe.head)
+        self.head = self.embedding if architecture.tied else self._joined(["lm_head"], torch.cat, recipe.head)
         self.final_norm = self._vector("model.norm.weight")
         self.cosines = self._arena.keep(architecture.cosines)
         self.sines = self._arena.keep(architecture.sines)
@@ -118,19 +120,21 @@ class Weights:
     def _joined(
         self, names: list[str], join: Callable[[list[Tensor]], Tensor], kind: Format
     ) -> library.Linear:
-        weight = join([self._required(f"{name}.weight").float() for name in names])
+        def make() -> Packed:
+            return layout.pack(join([self._required(f"{name}.weight").float() for name in names]), kind)
+
+        return linear(self._arena, self._packed.get(" ".join(names), make), self._bias(names, join))
+
+    def _bias(self, names: list[str], join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
         biases = [self._tensors(f"{name}.bias") for name in names]
         if all(bias is None for bias in biases):
-            return self._linear(weight, kind)
-        rows = [self._required(f"{name}.weight").shape[0] for name in names]
-        filled = [
-            torch.zeros(count) if bias is None else bias.float()
-            for bias, count in zip(biases, rows, strict=True)
-        ]
-        return self._linear(weight, kind, join(filled))
-
-    def _linear(self, weight: Tensor, kind: Format, bias: Tensor | None = None) -> library.Linear:
-        return linear(self._arena, layout.pack(weight, kind), bias)
+            return None
+        return join(
+            [
+                torch.zeros(len(self._required(f"{name}.weight"))) if bias is None else bias.float()
+                for name, bias in zip(names, biases, strict=True)
+            ]
+        )
 
     def _vector(self, name: str) -> int:
         return self._arena.keep(self._required(name).float())
