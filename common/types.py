@@ -10,6 +10,8 @@ from types import MappingProxyType
 from common.errors import InvalidRequest
 
 LONGEST_CACHE_SALT = 256
+LARGEST_CONSTRAINT_BYTES = 1 << 16
+MOST_LOGPROBS = 20
 
 
 class Mode(enum.Enum):
@@ -90,6 +92,31 @@ class SamplingParams:
         return (self.repetition_penalty, self.frequency_penalty, self.presence_penalty) != (1.0, 0.0, 0.0)
 
 
+class ConstraintKind(enum.Enum):
+    JSON_SCHEMA = "json_schema"
+    REGEX = "regex"
+    CHOICE = "choice"
+    GRAMMAR = "grammar"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What the whole answer must match.
+
+    Attributes:
+        text: a JSON schema, a regular expression, a JSON list of strings, or a grammar in Lark or GBNF.
+        field: what the client calls it, for errors.
+    """
+
+    kind: ConstraintKind
+    text: str
+    field: str = "constraint"
+
+    def __post_init__(self) -> None:
+        fits = 0 < len(self.text.encode()) <= LARGEST_CONSTRAINT_BYTES
+        _require(fits, self.field, f"1 to {LARGEST_CONSTRAINT_BYTES} bytes long")
+
+
 @dataclass(frozen=True, slots=True)
 class SparseDistribution:
     """Probabilities of a few tokens; every other token has none."""
@@ -131,7 +158,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Start or restart a session: every committed token, and how the target will sample."""
+    """Start or restart a session: every committed token, and how the target will sample.
+
+    ``held_tokens`` maps a token to the number of output tokens that must come before it.
+    """
 
     session_id: str
     fingerprint: str
@@ -146,6 +176,8 @@ class Open:
     tree_width: int = 1
     hidden_states: bool = False
     publish: bool = False
+    constraint: Constraint | None = None
+    held_tokens: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,15 +236,20 @@ Prompt = tuple[Message, ...] | str | list[int]
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """When an answer ends. ``max_tokens`` None: at the end of the context."""
+    """When an answer ends. ``max_tokens`` None: at the end of the context.
+
+    Before ``min_tokens`` no token that could end it is chosen, and no stop string is looked for.
+    """
 
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     stop_token_ids: frozenset[int] = frozenset()
     ignore_eos: bool = False
+    min_tokens: int = 0
 
     def __post_init__(self) -> None:
         _require(self.max_tokens is None or self.max_tokens > 0, "max_tokens", "1 or more")
+        _require(0 <= self.min_tokens <= (self.max_tokens or 1 << 31), "min_tokens", "0 to max_tokens")
         _require(all(self.stop), "stop", "a list of non-empty strings")
 
 
@@ -238,7 +275,11 @@ class SpeculationParams:
 
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
-    """Cached prefixes are shared only among requests with the same ``cache_salt``."""
+    """
+    Attributes:
+        cache_salt: cached prefixes are shared only among requests with the same one.
+        top_logprobs: the likeliest tokens reported beside each token; None: no log-probabilities at all.
+    """
 
     request_id: str
     prompt: Prompt
@@ -247,10 +288,13 @@ class GenerateRequest:
     speculation: SpeculationParams = SpeculationParams()
     drafts: tuple[DraftEndpoint, ...] = ()
     cache_salt: str = ""
+    constraint: Constraint | None = None
+    top_logprobs: int | None = None
 
     def __post_init__(self) -> None:
         short = len(self.cache_salt) <= LONGEST_CACHE_SALT
         _require(short, "cache_salt", f"at most {LONGEST_CACHE_SALT} characters")
+        _require(0 <= (self.top_logprobs or 0) <= MOST_LOGPROBS, "top_logprobs", f"0 to {MOST_LOGPROBS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,13 +324,29 @@ class Annotation:
 
 
 @dataclass(frozen=True, slots=True)
+class ScoredToken:
+    """``logprob``: natural, from the target's raw logits. ``text``: not always whole characters."""
+
+    token_id: int
+    logprob: float
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    chosen: ScoredToken
+    top: tuple[ScoredToken, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
-    """Tokens as they are committed; ``text`` may lag behind them."""
+    """Tokens as they are committed; ``text`` may lag behind them. ``logprobs`` is aligned, or empty."""
 
     token_ids: tuple[int, ...] = ()
     provenance: tuple[Provenance, ...] = ()
     text: str = ""
     annotations: tuple[Annotation, ...] = ()
+    logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from common.errors import InvalidRequest
-from common.types import DraftEndpoint, FactCheck, Mode, SamplingParams
+from common.types import Constraint, ConstraintKind, DraftEndpoint, FactCheck, Mode, SamplingParams
 from protos.tandem.v1 import types_pb2
 
 MODES = {
@@ -17,8 +17,15 @@ FACT_CHECKS = {
     FactCheck.ANNOTATE: types_pb2.FACT_CHECK_MODE_ANNOTATE,
     FactCheck.VETO: types_pb2.FACT_CHECK_MODE_VETO,
 }
+CONSTRAINTS = {
+    ConstraintKind.JSON_SCHEMA: types_pb2.CONSTRAINT_KIND_JSON_SCHEMA,
+    ConstraintKind.REGEX: types_pb2.CONSTRAINT_KIND_REGEX,
+    ConstraintKind.CHOICE: types_pb2.CONSTRAINT_KIND_CHOICE,
+    ConstraintKind.GRAMMAR: types_pb2.CONSTRAINT_KIND_GRAMMAR,
+}
 MODES_BACK: dict[int, Mode] = {wire: value for value, wire in MODES.items()}
 FACT_CHECKS_BACK: dict[int, FactCheck] = {wire: value for value, wire in FACT_CHECKS.items()}
+CONSTRAINTS_BACK: dict[int, ConstraintKind] = {wire: value for value, wire in CONSTRAINTS.items()}
 
 
 def mode_from_proto(wire: int, field: str) -> Mode | None:
@@ -68,6 +75,22 @@ def sampling_from_proto(wire: types_pb2.SamplingParams) -> SamplingParams:
         logit_bias=dict(wire.logit_bias),
         seed=wire.seed if wire.HasField("seed") else None,
     )
+
+
+def constraint_to_proto(constraint: Constraint | None) -> types_pb2.Constraint | None:
+    if constraint is None:
+        return None
+    return types_pb2.Constraint(
+        kind=CONSTRAINTS[constraint.kind], text=constraint.text, field=constraint.field
+    )
+
+
+def constraint_from_proto(wire: types_pb2.Constraint) -> Constraint:
+    """Raises InvalidRequest for a kind this build does not know, or a text that is empty or too long."""
+    field = wire.field or "constraint"
+    if wire.kind not in CONSTRAINTS_BACK:
+        raise InvalidRequest(f"unknown kind of constraint {wire.kind}", field=field)
+    return Constraint(CONSTRAINTS_BACK[wire.kind], wire.text, field)
 
 
 def endpoints_to_proto(endpoints: Iterable[DraftEndpoint]) -> list[types_pb2.DraftEndpoint]:

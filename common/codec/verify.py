@@ -8,6 +8,8 @@ from typing import TypeVar
 from common.codec.shared import (
     FACT_CHECKS,
     MODES,
+    constraint_from_proto,
+    constraint_to_proto,
     endpoints_from_proto,
     endpoints_to_proto,
     fact_check_from_proto,
@@ -27,10 +29,12 @@ from common.types import (
     Origin,
     Prompt,
     Provenance,
+    ScoredToken,
     SpeculationParams,
     SpeculationStats,
     Started,
     Stopping,
+    TokenLogprobs,
     Usage,
 )
 from protos.tandem.v1 import types_pb2, verify_pb2
@@ -84,6 +88,7 @@ def generate_to_proto(request: GenerateRequest) -> verify_pb2.GenerateRequest:
             stop=stopping.stop,
             stop_token_ids=sorted(stopping.stop_token_ids),
             ignore_eos=stopping.ignore_eos,
+            min_tokens=stopping.min_tokens,
         ),
         speculation=verify_pb2.Speculation(
             disabled=speculation.disabled,
@@ -93,6 +98,8 @@ def generate_to_proto(request: GenerateRequest) -> verify_pb2.GenerateRequest:
         ),
         drafts=endpoints_to_proto(request.drafts),
         cache_salt=request.cache_salt,
+        constraint=constraint_to_proto(request.constraint),
+        top_logprobs=request.top_logprobs,
     )
 
 
@@ -106,6 +113,7 @@ def generate_from_proto(wire: verify_pb2.GenerateRequest) -> GenerateRequest:
             stop=tuple(wire.stopping.stop),
             stop_token_ids=frozenset(wire.stopping.stop_token_ids),
             ignore_eos=wire.stopping.ignore_eos,
+            min_tokens=wire.stopping.min_tokens,
         ),
         speculation=SpeculationParams(
             disabled=wire.speculation.disabled,
@@ -115,6 +123,8 @@ def generate_from_proto(wire: verify_pb2.GenerateRequest) -> GenerateRequest:
         ),
         drafts=endpoints_from_proto(wire.drafts),
         cache_salt=wire.cache_salt,
+        constraint=constraint_from_proto(wire.constraint) if wire.HasField("constraint") else None,
+        top_logprobs=wire.top_logprobs if wire.HasField("top_logprobs") else None,
     )
 
 
@@ -152,7 +162,17 @@ def _delta_to_proto(delta: Delta) -> verify_pb2.Delta:
             )
             for a in delta.annotations
         ],
+        logprobs=[
+            verify_pb2.TokenLogprobs(
+                chosen=_scored_to_proto(logprobs.chosen), top=map(_scored_to_proto, logprobs.top)
+            )
+            for logprobs in delta.logprobs
+        ],
     )
+
+
+def _scored_to_proto(token: ScoredToken) -> verify_pb2.ScoredToken:
+    return verify_pb2.ScoredToken(token_id=token.token_id, logprob=token.logprob, text=token.text)
 
 
 def _finished_to_proto(finished: Finished) -> verify_pb2.Finished:
@@ -206,7 +226,15 @@ def _delta_from_proto(wire: verify_pb2.Delta) -> Delta:
             Annotation(a.first_token, a.token_count, a.text, a.verdict, a.rule, a.evidence)
             for a in wire.annotations
         ),
+        logprobs=tuple(
+            TokenLogprobs(_scored_from_proto(logprobs.chosen), tuple(map(_scored_from_proto, logprobs.top)))
+            for logprobs in wire.logprobs
+        ),
     )
+
+
+def _scored_from_proto(wire: verify_pb2.ScoredToken) -> ScoredToken:
+    return ScoredToken(wire.token_id, wire.logprob, wire.text)
 
 
 def _finished_from_proto(wire: verify_pb2.Finished) -> Finished:

@@ -78,6 +78,26 @@ class Open(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class HeldTokensEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.int
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.int = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     FINGERPRINT_FIELD_NUMBER: _builtins.int
     VOCABULARY_SIZE_FIELD_NUMBER: _builtins.int
     TOKEN_IDS_FIELD_NUMBER: _builtins.int
@@ -91,6 +111,8 @@ class Open(_message.Message):
     HIDDEN_STATES_FIELD_NUMBER: _builtins.int
     PUBLISH_FIELD_NUMBER: _builtins.int
     PROMPT_HIDDEN_STATES_FIELD_NUMBER: _builtins.int
+    CONSTRAINT_FIELD_NUMBER: _builtins.int
+    HELD_TOKENS_FIELD_NUMBER: _builtins.int
     fingerprint: _builtins.str
     """of the target's vocabulary and special tokens"""
     vocabulary_size: _builtins.int
@@ -118,6 +140,14 @@ class Open(_message.Message):
 
     @_builtins.property
     def prompt_hidden_states(self) -> _types_pb2.HiddenStates: ...
+    @_builtins.property
+    def constraint(self) -> _types_pb2.Constraint:
+        """a draft that cannot compile it may leave it aside"""
+
+    @_builtins.property
+    def held_tokens(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
+        """token id to the output tokens that must come before it"""
+
     def __init__(
         self,
         *,
@@ -134,10 +164,12 @@ class Open(_message.Message):
         hidden_states: _builtins.bool = ...,
         publish: _builtins.bool = ...,
         prompt_hidden_states: _types_pb2.HiddenStates | None = ...,
+        constraint: _types_pb2.Constraint | None = ...,
+        held_tokens: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["prompt_hidden_states", b"prompt_hidden_states", "sampling", b"sampling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["constraint", b"constraint", "prompt_hidden_states", b"prompt_hidden_states", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "fingerprint", b"fingerprint", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_hidden_states", b"prompt_hidden_states", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "constraint", b"constraint", "fingerprint", b"fingerprint", "held_tokens", b"held_tokens", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_hidden_states", b"prompt_hidden_states", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

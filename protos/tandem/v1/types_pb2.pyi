@@ -71,6 +71,31 @@ FACT_CHECK_MODE_VETO: FactCheckMode.ValueType  # 3
 """a flagged drafted span is not accepted"""
 Global___FactCheckMode: _TypeAlias = FactCheckMode  # noqa: Y015
 
+class _ConstraintKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ConstraintKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConstraintKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CONSTRAINT_KIND_UNSPECIFIED: _ConstraintKind.ValueType  # 0
+    CONSTRAINT_KIND_JSON_SCHEMA: _ConstraintKind.ValueType  # 1
+    CONSTRAINT_KIND_REGEX: _ConstraintKind.ValueType  # 2
+    CONSTRAINT_KIND_CHOICE: _ConstraintKind.ValueType  # 3
+    """a JSON list of strings"""
+    CONSTRAINT_KIND_GRAMMAR: _ConstraintKind.ValueType  # 4
+    """Lark or GBNF"""
+
+class ConstraintKind(_ConstraintKind, metaclass=_ConstraintKindEnumTypeWrapper): ...
+
+CONSTRAINT_KIND_UNSPECIFIED: ConstraintKind.ValueType  # 0
+CONSTRAINT_KIND_JSON_SCHEMA: ConstraintKind.ValueType  # 1
+CONSTRAINT_KIND_REGEX: ConstraintKind.ValueType  # 2
+CONSTRAINT_KIND_CHOICE: ConstraintKind.ValueType  # 3
+"""a JSON list of strings"""
+CONSTRAINT_KIND_GRAMMAR: ConstraintKind.ValueType  # 4
+"""Lark or GBNF"""
+Global___ConstraintKind: _TypeAlias = ConstraintKind  # noqa: Y015
+
 @_typing.final
 class SamplingParams(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -151,6 +176,34 @@ class SamplingParams(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
 
 Global___SamplingParams: _TypeAlias = SamplingParams  # noqa: Y015
+
+@_typing.final
+class Constraint(_message.Message):
+    """What the whole answer must match."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    FIELD_FIELD_NUMBER: _builtins.int
+    kind: Global___ConstraintKind.ValueType
+    text: _builtins.str
+    field: _builtins.str
+    """what the client calls it, for errors; unset: constraint"""
+    def __init__(
+        self,
+        *,
+        kind: Global___ConstraintKind.ValueType = ...,
+        text: _builtins.str = ...,
+        field: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "kind", b"kind", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Constraint: _TypeAlias = Constraint  # noqa: Y015
 
 @_typing.final
 class SparseDistribution(_message.Message):

@@ -9,6 +9,8 @@ from common.types import (
     Block,
     Close,
     Commit,
+    Constraint,
+    ConstraintKind,
     Delta,
     DraftEndpoint,
     FactCheck,
@@ -25,11 +27,13 @@ from common.types import (
     Refused,
     RouteRequest,
     SamplingParams,
+    ScoredToken,
     SparseDistribution,
     SpeculationParams,
     SpeculationStats,
     Started,
     Stopping,
+    TokenLogprobs,
     Usage,
 )
 
@@ -53,6 +57,7 @@ sampling = st.builds(
     logit_bias=st.dictionaries(uint32, st.floats(-100, 100), max_size=3),
     seed=st.none() | st.integers(-(2**63), 2**63 - 1),
 )
+constraints = st.none() | st.builds(Constraint, st.sampled_from(ConstraintKind), names, names)
 endpoints = st.lists(st.builds(DraftEndpoint, texts, texts), max_size=3).map(tuple)
 distributions = st.lists(st.tuples(uint32, probabilities), max_size=4).map(
     lambda pairs: SparseDistribution(tuple(t for t, _ in pairs), tuple(p for _, p in pairs))
@@ -85,6 +90,8 @@ opens = st.builds(
     tree_width=counts,
     hidden_states=st.booleans(),
     publish=st.booleans(),
+    constraint=constraints,
+    held_tokens=st.dictionaries(uint32, uint32, max_size=3),
 )
 commits = st.builds(
     Commit,
@@ -113,6 +120,7 @@ generate_requests = st.builds(
         stop=st.lists(names, max_size=3).map(tuple),
         stop_token_ids=st.frozensets(uint32, max_size=3),
         ignore_eos=st.booleans(),
+        min_tokens=st.integers(0, 1),
     ),
     speculation=modes_and_checks.flatmap(
         lambda pair: st.builds(
@@ -125,8 +133,11 @@ generate_requests = st.builds(
     ),
     drafts=endpoints,
     cache_salt=texts,
+    constraint=constraints,
+    top_logprobs=st.none() | st.integers(0, 20),
 )
 started = st.builds(Started, texts, uint32, st.sampled_from(Mode), texts)
+scored = st.builds(ScoredToken, uint32, st.floats(-100, 0, width=32), st.binary(max_size=4))
 deltas = st.builds(
     Delta,
     token_ids=token_ids.map(tuple),
@@ -135,6 +146,9 @@ deltas = st.builds(
     annotations=st.lists(st.builds(Annotation, uint32, uint32, texts, texts, texts, texts), max_size=2).map(
         tuple
     ),
+    logprobs=st.lists(
+        st.builds(TokenLogprobs, scored, st.lists(scored, max_size=2).map(tuple)), max_size=2
+    ).map(tuple),
 )
 finished = st.builds(
     Finished,
