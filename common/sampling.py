@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from common import noise
+from common.allowed import Allowed
 from common.types import SamplingParams, SparseDistribution
 
 MAX_SUPPORT = 64
@@ -23,25 +24,40 @@ def adjust(
     committed: Sequence[int],
     prompt_length: int,
     paths: Sequence[Sequence[int]],
+    *,
+    allowed: Allowed | None = None,
 ) -> Tensor:
-    """Apply penalties, then bias.
+    """Leave out what is not allowed, then apply penalties, then bias.
+
+    The mask comes first, so that top-k and top-p choose among the tokens that may come and cannot leave none
+    of them.
 
     Args:
         logits: [rows, vocabulary].
         committed: the sequence's tokens, its prompt first.
         prompt_length: how many of them are the prompt; frequency and presence count the rest only.
         paths: for each row the drafted tokens between the committed ones and the row's position.
+        allowed: has followed the committed tokens; None: every token may come.
 
     Returns:
-        float64 [rows, vocabulary], a copy.
+        float64 [rows, vocabulary], a copy; -inf where a token may not come.
     """
     adjusted = logits.to(torch.float64, copy=True)
+    if allowed:
+        for row, path in zip(adjusted, paths, strict=True):
+            if (mask := allowed.mask_after(path)) is not None:
+                row.masked_fill_(~mask.to(row.device), -torch.inf)
     if params.penalised:
         _penalise(adjusted, params, committed, prompt_length, paths)
     if params.logit_bias:
         ids = torch.tensor(list(params.logit_bias), dtype=torch.int64, device=logits.device)
         adjusted[:, ids] += torch.tensor(list(params.logit_bias.values()), dtype=torch.float64).to(ids.device)
     return adjusted
+
+
+def changes_nothing(params: SamplingParams, allowed: Allowed | None) -> bool:
+    """Whether ``adjust`` returns the logits as they are."""
+    return not (params.penalised or params.logit_bias or allowed)
 
 
 def _penalise(

@@ -6,11 +6,13 @@ import asyncio
 import secrets
 import uuid
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from common.allowed import FOR_EVER, Allowed
 from common.errors import InvalidRequest
 from common.model.tokenizer import Tokenizer
-from common.types import FactCheck, GenerateRequest, Mode, Prompt
+from common.types import FactCheck, GenerateRequest, Mode, Prompt, Stopping
+from verify_service.constraints import Constraints
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
 from verify_service.sequence import Sequence
@@ -23,6 +25,7 @@ class Admission:
         context_length: most tokens of prompt and answer together.
         block_size: guesses per block where a request does not say.
         fact_checks: whether verdicts can be had.
+        constraints: None: this target cannot be held to a grammar.
     """
 
     tokenizer: Tokenizer
@@ -34,6 +37,7 @@ class Admission:
     block_size: int
     max_block_size: int
     fact_checks: bool
+    constraints: Constraints | None = None
 
     async def sequence(self, request: GenerateRequest) -> Sequence:
         """Raises InvalidRequest naming the field that cannot be served."""
@@ -43,6 +47,8 @@ class Admission:
         mode = _mode(request)
         most = self.context_length - len(prompt)
         max_tokens = min(request.stopping.max_tokens or most, most)
+        if request.stopping.min_tokens > max_tokens:
+            raise InvalidRequest(f"min_tokens must be at most {max_tokens}", field="min_tokens")
         fact_check = request.speculation.fact_check
         return Sequence(
             session_id=uuid.uuid4().hex,
@@ -53,9 +59,22 @@ class Admission:
             mode=mode,
             seed=secrets.randbits(64) if seed is None else seed & (2**64 - 1),
             block_size=self._block_size(request),
-            output=Output(self.tokenizer, prompt, request.stopping, self.eos_token_ids, max_tokens),
+            output=Output(self.tokenizer, prompt, _ends(request), self.eos_token_ids, max_tokens),
+            allowed=await self._allowed(request),
             facts=None if fact_check is FactCheck.OFF else FactCheckSession(fact_check),
         )
+
+    async def _allowed(self, request: GenerateRequest) -> Allowed | None:
+        """None: every token, at every position."""
+        held = _held_tokens(request, self.eos_token_ids)
+        if len(held) >= self.vocabulary_size:
+            raise InvalidRequest("stop_token_ids leaves min_tokens no token", field="stop_token_ids")
+        if request.constraint is None:
+            return Allowed(self.vocabulary_size, held) if held else None
+        if self.constraints is None:
+            field = request.constraint.field
+            raise InvalidRequest(f"{field}: this model cannot be held to a grammar", field=field)
+        return Allowed(self.vocabulary_size, held, await self.constraints.matcher(request.constraint))
 
     async def tokenize(self, prompt: Prompt) -> list[int]:
         """Off the event loop: a long prompt takes milliseconds."""
@@ -107,3 +126,22 @@ def _mode(request: GenerateRequest) -> Mode:
         return speculation.mode
     keyed = speculation.fact_check is FactCheck.VETO or request.sampling.seed is not None
     return Mode.KEYED if keyed else Mode.REJECTION
+
+
+def _held_tokens(request: GenerateRequest, eos_token_ids: Set[int]) -> dict[int, int]:
+    """What may not come before so many output tokens.
+
+    With a grammar, ``ignore_eos`` holds the end back for as long as anything else may come.
+    """
+    stopping, held = request.stopping, {}
+    if stopping.min_tokens:
+        held = dict.fromkeys(eos_token_ids | stopping.stop_token_ids, stopping.min_tokens)
+    if stopping.ignore_eos and request.constraint:
+        held |= dict.fromkeys(eos_token_ids, FOR_EVER)
+    return held
+
+
+def _ends(request: GenerateRequest) -> Stopping:
+    """Past the end of its grammar no answer can go on, whatever it ignores."""
+    ignore_eos = request.stopping.ignore_eos and request.constraint is None
+    return replace(request.stopping, ignore_eos=ignore_eos)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from common import logging
-from common.errors import Internal, TandemError
+from common.errors import Internal, InvalidRequest, TandemError
 from common.model.batch import Move, Runner, Segment
 from common.types import (
     Block,
@@ -27,12 +27,14 @@ from common.types import (
     Origin,
     Provenance,
     Started,
+    TokenLogprobs,
     Usage,
 )
 from verify_service import metrics
 from verify_service.acceptance import ACCEPTANCE, Acceptance, TargetRows, Verdict
 from verify_service.admission import Admission
 from verify_service.drafts.hub import DraftHub
+from verify_service.logprobs import token_logprobs
 from verify_service.scheduler import Scheduler, Work
 from verify_service.sequence import Sequence
 from verify_service.tags import TagReader
@@ -40,6 +42,12 @@ from verify_service.tags import TagReader
 _NO_GUESSES = Block(block_id=0, base_length=0, token_ids=())
 
 log = logging.get("engine")
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    verdict: Verdict
+    logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +160,12 @@ class Engine:
         # Cut here: while the thread runs, a client that leaves takes its sequence's blocks away.
         cuts = [(item, _segment(item), item.completes) for item in work]
         moves = self._scheduler.take_moves()
-        verdicts = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts, moves)
+        judged = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts, moves)
         metrics.STEPS.inc()
         with _timed("emit"):
-            for item, verdict in zip(work, verdicts, strict=True):
+            for item, result in zip(work, judged, strict=True):
                 if not item.sequence.finished:
-                    self._emit(item, verdict)
+                    self._emit(item, result)
         self._observe()
 
     async def _wait_for_drafts(self) -> None:
@@ -187,8 +195,11 @@ class Engine:
         metrics.VETOED_TOKENS.inc(vetoed)
         return allowed
 
-    def _execute(self, cuts: Seq[tuple[Work, Segment, bool]], moves: Seq[Move]) -> list[Verdict | None]:
-        """Run the pass and judge its blocks; None for a prefill chunk that ends before its prompt does."""
+    def _execute(
+        self, cuts: Seq[tuple[Work, Segment, bool]], moves: Seq[Move]
+    ) -> list[_Judged | TandemError | None]:
+        """Run the pass and judge its blocks; None for a prefill chunk that ends before its prompt does, an
+        error for a sequence that cannot go on."""
         with _timed("model"):
             outputs = self._runner.run([segment for _, segment, _ in cuts], moves)
         with _timed("accept"):
@@ -197,20 +208,38 @@ class Engine:
                 for (item, _, completes), output in zip(cuts, outputs, strict=True)
             ]
 
-    def _judge(self, item: Work, logits: Tensor) -> Verdict:
+    def _judge(self, item: Work, logits: Tensor) -> _Judged | TandemError:
         sequence = item.sequence
-        target = TargetRows(
-            logits, sequence.request.sampling, sequence.tokens, sequence.prompt_length, item.guesses
-        )
-        return self._acceptance[sequence.mode](target, item.block or _NO_GUESSES, sequence.seed)
+        sampling, allowed = sequence.request.sampling, sequence.allowed
+        try:
+            if allowed:
+                allowed.follow(sequence.tokens, sequence.prompt_length)
+            target = TargetRows(
+                logits, sampling, sequence.tokens, sequence.prompt_length, item.guesses, allowed=allowed
+            )
+            verdict = self._acceptance[sequence.mode](target, item.block or _NO_GUESSES, sequence.seed)
+        except InvalidRequest as error:  # a grammar beyond its limits is its own sequence's affair
+            return error
+        return _Judged(verdict, self._logprobs(item, verdict, logits))
 
-    def _emit(self, item: Work, verdict: Verdict | None) -> None:
+    def _logprobs(self, item: Work, verdict: Verdict, logits: Tensor) -> tuple[TokenLogprobs, ...]:
+        num_top = item.sequence.request.top_logprobs
+        if num_top is None:
+            return ()
+        decided = (*item.guesses[: verdict.accepted], verdict.token)
+        return token_logprobs(logits[: len(decided)], decided, num_top, self._admission.tokenizer.token_bytes)
+
+    def _emit(self, item: Work, judged: _Judged | TandemError | None) -> None:
         """Commit what was decided, tell the draft and the client, and end the answer where it ends."""
         sequence = item.sequence
-        if verdict is None:
+        if judged is None:
             sequence.num_computed += item.count
             self._scheduler.settle(sequence)
             return
+        if isinstance(judged, TandemError):
+            self._end(sequence, judged)
+            return
+        verdict = judged.verdict
         base_length = len(sequence.tokens)
         sequence.num_computed = base_length + verdict.accepted
         decided = (*item.guesses[: verdict.accepted], verdict.token)
@@ -222,7 +251,8 @@ class Engine:
             sequence.facts.annotations(sequence.tokens, sequence.prompt_length) if sequence.facts else ()
         )
         provenance = _provenance(item, verdict)[: len(delivered)]
-        sequence.events.put_nowait(Delta(delivered, provenance, sequence.output.take_text(), annotations))
+        text, logprobs = sequence.output.take_text(), judged.logprobs[: len(delivered)]
+        sequence.events.put_nowait(Delta(delivered, provenance, text, annotations, logprobs))
         if reason is None:
             self._drafts.commit(sequence, base_length, item.block, verdict.accepted)
         else:
@@ -244,9 +274,12 @@ class Engine:
     def _fail(self, error: TandemError) -> None:
         """End what was in the batch; what waits gets its chance, unless nothing could be let in."""
         for sequence in list(self._scheduler.running or self._scheduler.waiting):
-            sequence.events.put_nowait(error)
-            self._retire(sequence, "error")
+            self._end(sequence, error)
         self._scheduler.forget_prefixes()
+
+    def _end(self, sequence: Sequence, error: TandemError) -> None:
+        sequence.events.put_nowait(error)
+        self._retire(sequence, "error")
 
     def _observe(self) -> None:
         running, waiting = self.load

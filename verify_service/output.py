@@ -65,11 +65,18 @@ class StopStrings:
         self._stop = stop
         self._held = ""
 
-    def push(self, text: str) -> tuple[str, bool]:
-        """The text that may go out, and whether a stop string was completed: nothing follows it."""
+    def push(self, text: str, looking: bool = True) -> tuple[str, bool]:
+        """The text that may go out, and whether it completed a stop string: nothing follows it.
+
+        Args:
+            looking: whether a stop string may be completed already.
+        """
+        before = len(self._held)
         self._held += text
-        ends = [at for at in (self._held.find(stop) for stop in self._stop) if at >= 0]
-        if ends:
+        # What is held from before has not completed any, or was not looked at.
+        found = (self._held.find(stop, max(before - len(stop) + 1, 0)) for stop in self._stop)
+        ends = [at for at in found if at >= 0]
+        if ends and looking:
             return self._release(min(ends)), True
         return self._release(len(self._held) - self._partial()), False
 
@@ -103,23 +110,30 @@ class Output:
         self._detokenizer = Detokenizer(decoder, prompt)
         self._stop_strings = StopStrings(stopping.stop)
         self._ends = stopping.stop_token_ids | (frozenset() if stopping.ignore_eos else eos_token_ids)
-        self._left = max_tokens
+        self._most = max_tokens
+        self._fewest = stopping.min_tokens
+        self._count = 0
         self._text = ""
 
     def push(self, token_id: int) -> FinishReason | None:
         """Why the answer ends with this token; None: it goes on. An ending token adds no text."""
-        self._left -= 1
+        self._count += 1
         if token_id in self._ends:
             return self._finish(FinishReason.STOP)
-        text, stopped = self._stop_strings.push(self._detokenizer.push(token_id))
+        text, stopped = self._stop_strings.push(self._detokenizer.push(token_id), self._looking)
         self._text += text
         if stopped:
             return FinishReason.STOP
-        return self._finish(FinishReason.LENGTH) if self._left == 0 else None
+        return self._finish(FinishReason.LENGTH) if self._count == self._most else None
+
+    @property
+    def _looking(self) -> bool:
+        """A stop string counts when a token after the first ``min_tokens`` completes it, as in vLLM."""
+        return self._count > self._fewest
 
     def _finish(self, reason: FinishReason) -> FinishReason:
         """Release what was held back; a stop string may still be completed by it."""
-        text, stopped = self._stop_strings.push(self._detokenizer.flush())
+        text, stopped = self._stop_strings.push(self._detokenizer.flush(), self._looking)
         self._text += text if stopped else text + self._stop_strings.flush()
         return FinishReason.STOP if stopped else reason
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from common.allowed import Allowed
 from common.errors import TandemError
 from common.model.batch import Move
 from common.types import GenerateEvent, GenerateRequest, Mode, SpeculationStats
@@ -19,6 +20,7 @@ class Sequence:
         tokens: prompt and committed output.
         max_length: ``tokens`` never grows beyond it.
         block_size: guesses asked for per block; 0: no speculation.
+        allowed: which tokens may come next; None: all.
         blocks: KV blocks, in order.
         num_computed: tokens whose keys and values are in those blocks, once ``moves`` are made.
         moves: copies to make before the next pass, among the slots that the last one wrote.
@@ -39,6 +41,7 @@ class Sequence:
     block_size: int
     output: Output
     facts: FactCheckSession | None = None
+    allowed: Allowed | None = None
     blocks: list[int] = field(default_factory=list)
     num_computed: int = 0
     moves: list[Move] = field(default_factory=list)

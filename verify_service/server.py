@@ -7,6 +7,7 @@ import hashlib
 import os
 
 from common import lifecycle, logging, rpc
+from common.grammar import Compiler
 from common.model import loading, store
 from common.model.batch import Runner, Segment
 from common.model.block_manager import BLOCK_SIZE, BlockManager
@@ -17,6 +18,7 @@ from protos.tandem.v1 import verify_pb2, verify_pb2_grpc
 from verify_service import metrics
 from verify_service.admission import Admission
 from verify_service.config import Config
+from verify_service.constraints import Constraints
 from verify_service.drafts.hub import DraftHub
 from verify_service.engine import Engine, Waits
 from verify_service.scheduler import Scheduler
@@ -63,6 +65,8 @@ async def serve(config: Config) -> None:
         await server.drain(config.drain_seconds)
         for task in background:
             task.cancel()
+    if target.constraints:
+        await target.constraints.close()
     await drafts.shutdown()
     await tags.close()
 
@@ -82,16 +86,18 @@ class _Target:
             config.max_batch_tokens,
             config.prefix_caching,
         )
+        self.constraints = _constraints(config, int(loaded.config.vocab_size), tokenizer)
         self.admission = Admission(
             tokenizer=tokenizer,
             model_name=config.served_name,
             system_fingerprint=_system_fingerprint(loaded, tokenizer),
             vocabulary_size=int(loaded.config.vocab_size),
             context_length=context_length,
-            eos_token_ids=_eos_token_ids(loaded, tokenizer),
+            eos_token_ids=tokenizer.eos_token_ids,
             block_size=config.block_size,
             max_block_size=config.max_block_size,
             fact_checks=bool(config.redis_url),
+            constraints=self.constraints,
         )
         self.status = verify_pb2.VerifyStatus(
             model=config.served_name,
@@ -116,10 +122,17 @@ def _load(config: Config) -> _Target:
         device=config.device,
     )
     loaded = loading.load(wanted)
-    tokenizer = Tokenizer(store.load_tokenizer(loaded.folder))
+    tokenizer = Tokenizer(store.load_tokenizer(loaded.folder), store.eos_token_ids(loaded.folder))
     target = _Target(config, loaded, tokenizer, num_blocks)
     _warm_up(target.runner, config.max_block_size)
     return target
+
+
+def _constraints(config: Config, vocabulary_size: int, tokenizer: Tokenizer) -> Constraints | None:
+    """None for a tokenizer whose tokens are no bytes that a grammar could be matched with."""
+    if tokenizer.bytewise is None:
+        return None
+    return Constraints(Compiler(tokenizer.bytewise, vocabulary_size), config.grammar_seconds)
 
 
 def _warm_up(runner: Runner, block_size: int) -> None:
@@ -127,11 +140,6 @@ def _warm_up(runner: Runner, block_size: int) -> None:
     for start, count in ((0, BLOCK_SIZE), (BLOCK_SIZE, 1), (BLOCK_SIZE, block_size + 1)):
         blocks = range(BlockManager.blocks_for(start + count))
         runner.run([Segment([0] * count, start, blocks, logits=count)])
-
-
-def _eos_token_ids(loaded: Loaded, tokenizer: Tokenizer) -> frozenset[int]:
-    own = tokenizer.eos_token_id
-    return loaded.eos_token_ids | (frozenset() if own is None else {own})
 
 
 def _system_fingerprint(loaded: Loaded, tokenizer: Tokenizer) -> str:

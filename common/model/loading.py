@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
 
 from common import logging
 from common.errors import ConfigError
@@ -41,12 +40,6 @@ class Loaded:
     weights: str
     backend: str
     numerics: str
-
-    @property
-    def eos_token_ids(self) -> frozenset[int]:
-        configured = GenerationConfig.from_pretrained(self.folder).eos_token_id
-        ids = configured if isinstance(configured, list) else [configured]
-        return frozenset(int(i) for i in ids if i is not None)
 
 
 @dataclass(frozen=True, slots=True)

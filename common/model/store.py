@@ -18,7 +18,7 @@ import torch
 from huggingface_hub import snapshot_download
 from safetensors import safe_open
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
 from common import logging
@@ -101,6 +101,16 @@ def open_tensors(folder: str) -> Iterator[Callable[[str], Tensor | None]]:
 
 def load_tokenizer(folder: str) -> Any:
     return AutoTokenizer.from_pretrained(folder)
+
+
+def eos_token_ids(folder: str) -> frozenset[int]:
+    """The tokens that end an answer, as the model's generation settings have them, else its config."""
+    try:
+        configured = GenerationConfig.from_pretrained(folder).eos_token_id
+    except OSError:
+        configured = AutoConfig.from_pretrained(folder).eos_token_id
+    ids = configured if isinstance(configured, list) else [configured]
+    return frozenset(int(token_id) for token_id in ids if token_id is not None)
 
 
 def placement(device: str) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any
 
+import llguidance.hf
 from jinja2 import TemplateError
+from llguidance import LLTokenizer
 
 from common.errors import InvalidRequest
 from common.types import Message
@@ -16,15 +19,28 @@ from common.types import Message
 class Tokenizer:
     """A transformers tokenizer, with its fingerprint."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, eos_token_ids: Collection[int] = ()) -> None:
+        """``eos_token_ids``: with the tokenizer's own those that end an answer."""
         self._tokenizer = tokenizer
+        self.eos_token_ids = frozenset(eos_token_ids) | _own_eos(tokenizer)
         self._special = frozenset(tokenizer.all_special_ids)
         self.fingerprint = fingerprint(tokenizer)
 
-    @property
-    def eos_token_id(self) -> int | None:
-        token_id = self._tokenizer.eos_token_id
-        return None if token_id is None else int(token_id)
+    @cached_property
+    def bytewise(self) -> LLTokenizer | None:
+        """Every token as bytes, for grammars; None where these cannot be told. Takes a second to make."""
+        if not self.eos_token_ids:
+            return None
+        try:
+            return llguidance.hf.from_tokenizer(self._tokenizer, eos_token=sorted(self.eos_token_ids))
+        except ValueError:
+            return None
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """A token by itself; not always whole characters."""
+        if self.bytewise is None:
+            return str(self._tokenizer.decode([token_id])).encode()
+        return self.bytewise.decode_bytes([token_id])
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a plain text, with the special tokens the tokenizer itself adds."""
@@ -53,6 +69,11 @@ class Tokenizer:
         """Text without special tokens."""
         kept = [token_id for token_id in token_ids if token_id not in self._special]
         return str(self._tokenizer.decode(kept, clean_up_tokenization_spaces=False))
+
+
+def _own_eos(tokenizer: Any) -> frozenset[int]:
+    token_id = tokenizer.eos_token_id
+    return frozenset() if token_id is None else frozenset({int(token_id)})
 
 
 def fingerprint(tokenizer: Any) -> str:

@@ -32,6 +32,7 @@ _CHARACTERS = (
     + "_/+=*<>#%&"
     + "éß✓€"
     + string.ascii_uppercase
+    + '{}[]"'
 )
 
 
@@ -78,7 +79,7 @@ def tiny_tokenizer(vocabulary: int = 64) -> PreTrainedTokenizerFast:
         models.WordLevel({token: token_id for token_id, token in enumerate(tokens)}, unk_token="<unk>")
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    tokenizer.decoder = decoders.Fuse()
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<eos>", chat_template=CHAT_TEMPLATE
     )

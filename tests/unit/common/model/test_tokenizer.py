@@ -79,13 +79,13 @@ def test_a_fingerprint_changes_with_the_special_tokens(special: dict[str, str]) 
 
 
 def test_the_end_of_a_sequence_is_the_tokenizers(tokenizer: Tokenizer) -> None:
-    assert tokenizer.eos_token_id == EOS
+    assert tokenizer.eos_token_ids == {EOS}
 
 
 def test_a_tokenizer_without_an_end_of_sequence_has_none() -> None:
     made = tiny_tokenizer()
     made.eos_token = None
-    assert Tokenizer(made).eos_token_id is None
+    assert Tokenizer(made).eos_token_ids == frozenset()
 
 
 @given(LETTERS)
