@@ -15,6 +15,8 @@ FOR_EVER = (1 << 32) - 1
 class Grammar(Protocol):
     """``common.grammar.Matcher``; a test has a plainer one."""
 
+    text: str
+
     def commit(self, token_ids: Sequence[int]) -> None: ...
     def allowed_length(self, path: Sequence[int]) -> int: ...
     def mask_after(self, path: Sequence[int]) -> NDArray[Any]: ...
@@ -36,6 +38,11 @@ class Allowed:
         self._longest_hold = max(held_tokens.values(), default=0)
         self._grammar = grammar
         self._count = 0
+
+    @property
+    def grammar(self) -> str:
+        """In llguidance's form; empty: none."""
+        return self._grammar.text if self._grammar else ""
 
     def follow(self, tokens: Sequence[int], prompt_length: int) -> None:
         """Catch up with the committed tokens, of which none is ever taken back.

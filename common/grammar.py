@@ -102,7 +102,7 @@ class Compiler:
         compiled = self._compiled(grammar)
         if compiled.is_error():
             raise _refusal(field, compiled.get_error())
-        return Matcher(compiled.deep_copy(), self._eos, self._vocabulary_size, field)
+        return Matcher(compiled.deep_copy(), grammar, self._eos, self._vocabulary_size, field)
 
     def _compile(self, grammar: str) -> LLMatcher:
         matcher = LLMatcher(self._tokenizer, grammar, log_level=0, limits=_LIMITS)
@@ -115,9 +115,15 @@ class Matcher:
     """Where one sequence stands in its grammar. Used by one thread at a time.
 
     It walks ahead along guesses and back again; only ``commit`` moves what it walks from.
+
+    Attributes:
+        text: the grammar, as another process may compile it.
     """
 
-    def __init__(self, matcher: LLMatcher, eos: frozenset[int], vocabulary_size: int, field: str) -> None:
+    def __init__(
+        self, matcher: LLMatcher, text: str, eos: frozenset[int], vocabulary_size: int, field: str
+    ) -> None:
+        self.text = text
         self._matcher = matcher
         self._eos = eos
         self._vocabulary_size = vocabulary_size

@@ -160,7 +160,9 @@ class Block:
 class Open:
     """Start or restart a session: every committed token, and how the target will sample.
 
-    ``held_tokens`` maps a token to the number of output tokens that must come before it.
+    Attributes:
+        grammar: in llguidance's form; a draft that cannot follow it may leave it aside.
+        held_tokens: for a token the number of output tokens that must come before it.
     """
 
     session_id: str
@@ -176,7 +178,7 @@ class Open:
     tree_width: int = 1
     hidden_states: bool = False
     publish: bool = False
-    constraint: Constraint | None = None
+    grammar: str = ""
     held_tokens: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 

@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor
 
 from common import logging
-from common.errors import Overloaded, TandemError
+from common.allowed import Allowed
+from common.errors import InvalidRequest, Overloaded, TandemError
+from common.grammar import Compiler
 from common.types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, SessionUpdate
 from draft_service import metrics
 from draft_service.publisher import Publisher
@@ -63,8 +65,13 @@ class DraftEngine:
         thread: Executor,
         *,
         max_sessions: int,
+        compiler: Compiler | None = None,
     ) -> None:
-        """``thread``: a pool of one, in which the source proposes."""
+        """
+        Args:
+            thread: a pool of one, in which the source proposes.
+            compiler: None: grammars are left aside.
+        """
         self._source = source
         self._vocabulary = vocabulary
         self._publisher = publisher
@@ -75,6 +82,8 @@ class DraftEngine:
         self._inbox: asyncio.Queue[tuple[Stream, Sequence[SessionUpdate]]] = asyncio.Queue(_QUEUED_MESSAGES)
         self._block_ids = itertools.count(time.time_ns())
         self._thread = thread
+        self._compiler = compiler
+        self._compiling: set[asyncio.Task[None]] = set()
 
     @property
     def num_sessions(self) -> int:
@@ -197,7 +206,21 @@ class DraftEngine:
         self._vocabulary.check_open(update)
         if len(self._sessions) >= self._max_sessions:
             raise Overloaded(f"{self._max_sessions} sessions are open already")
-        self._sessions[update.session_id] = (Session.opened(update), stream)
+        session = Session.opened(update)
+        self._sessions[update.session_id] = (session, stream)
+        if update.grammar and self._compiler:
+            compiling = asyncio.create_task(self._constrain(session, update, self._compiler))
+            self._compiling.add(compiling)
+            compiling.add_done_callback(self._compiling.discard)
+
+    async def _constrain(self, session: Session, update: Open, compiler: Compiler) -> None:
+        """Give the session its grammar when it is compiled; guesses made before that only lack it."""
+        try:
+            matcher = await asyncio.to_thread(compiler.matcher, update.grammar, "grammar")
+        except InvalidRequest as error:
+            log.warning("a grammar is left aside", reason=error.message)
+        else:
+            session.allowed = Allowed(update.vocabulary_size, update.held_tokens, matcher)
 
     def _owned(self, stream: Stream, session_id: str) -> Session:
         session, owner = self._sessions.get(session_id, (None, None))

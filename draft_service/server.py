@@ -9,6 +9,7 @@ from collections.abc import Callable
 from transformers import AutoConfig
 
 from common import lifecycle, logging, rpc
+from common.grammar import Compiler
 from common.model import loading, store
 from common.model.block_manager import BlockManager
 from common.model.loading import Wanted
@@ -41,13 +42,21 @@ async def serve_source(config: Config, make_source: Callable[[Config, str], Sour
     thread = model_thread()
     folder = await asyncio.to_thread(store.resolve, config.model)
     source = await asyncio.get_running_loop().run_in_executor(thread, make_source, config, folder)
-    tokenizer = Tokenizer(store.load_tokenizer(folder))
+    tokenizer = Tokenizer(store.load_tokenizer(folder), store.eos_token_ids(folder))
+    bytewise = await asyncio.to_thread(lambda: tokenizer.bytewise)
     model_config = AutoConfig.from_pretrained(folder)
     vocabulary = Vocabulary(
         tokenizer.fingerprint, model_config.vocab_size, model_config.max_position_embeddings
     )
     publisher = Publisher(config.redis_url, tokenizer)
-    engine = DraftEngine(source, vocabulary, publisher, thread, max_sessions=config.max_sessions)
+    engine = DraftEngine(
+        source,
+        vocabulary,
+        publisher,
+        thread,
+        max_sessions=config.max_sessions,
+        compiler=Compiler(bytewise, vocabulary.size) if bytewise else None,
+    )
     status = draft_pb2.DraftStatus(
         source=source.name,
         model_version=source.model_version,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from common.allowed import Allowed
+from common.errors import InvalidRequest
 from common.types import Commit, Mode, Open, SamplingParams
 
 _REMEMBERED_BLOCKS = 2
@@ -19,6 +22,7 @@ class Session:
     Attributes:
         tokens: the committed tokens, prompt first.
         block_size: guesses wanted now; 0: none.
+        allowed: which tokens may come next; None: all, as far as this draft knows.
         proposed: the latest blocks by id, of which the next commit accepts a prefix.
     """
 
@@ -30,6 +34,7 @@ class Session:
     noise_seed: int
     block_size: int
     publish: bool
+    allowed: Allowed | None = None
     proposed: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -43,7 +48,27 @@ class Session:
             noise_seed=update.noise_seed,
             block_size=update.block_size,
             publish=update.publish,
+            allowed=Allowed(update.vocabulary_size, update.held_tokens) if update.held_tokens else None,
         )
+
+    def follow(self) -> Allowed | None:
+        """``allowed``, caught up with the committed tokens. A grammar that cannot follow them is left aside:
+        the guesses are worse then, and the answer the same."""
+        if self.allowed:
+            try:
+                self.allowed.follow(self.tokens, self.prompt_length)
+            except InvalidRequest:
+                self.allowed = None
+        return self.allowed
+
+    def allowed_length(self, guesses: Sequence[int]) -> int:
+        """How many of the guesses can stand, as far as this draft knows."""
+        allowed = self.follow()
+        try:
+            return allowed.allowed_length(guesses) if allowed else len(guesses)
+        except InvalidRequest:
+            self.allowed = None
+            return len(guesses)
 
     def commit(self, update: Commit) -> None:
         """Append what the target decided.

@@ -30,6 +30,7 @@ class Vocabulary:
             raise InvalidRequest(f"token_ids must hold 1 to {self.context_length} tokens", field="token_ids")
         self._check_ids(update.token_ids, "token_ids")
         self._check_ids(update.sampling.logit_bias, "logit_bias")
+        self._check_ids(update.held_tokens, "held_tokens")
         _check_block_size(update.block_size)
         if update.tree_width != 1 or update.hidden_states:
             raise InvalidRequest("this draft proposes chains and takes no hidden states", field="tree_width")

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from common.codec.shared import (
-    MODES,
-    constraint_from_proto,
-    constraint_to_proto,
-    mode_from_proto,
-    sampling_from_proto,
-    sampling_to_proto,
-)
+from common.codec.shared import MODES, mode_from_proto, sampling_from_proto, sampling_to_proto
 from common.errors import InvalidRequest
 from common.types import (
     Block,
@@ -93,7 +86,7 @@ def _open_to_proto(update: Open) -> draft_pb2.Open:
         tree_width=update.tree_width,
         hidden_states=update.hidden_states,
         publish=update.publish,
-        constraint=constraint_to_proto(update.constraint),
+        grammar=update.grammar,
         held_tokens=dict(update.held_tokens),
     )
 
@@ -139,7 +132,7 @@ def _open_from_proto(session_id: str, wire: draft_pb2.Open) -> Open:
         tree_width=wire.tree_width or 1,
         hidden_states=wire.hidden_states,
         publish=wire.publish,
-        constraint=constraint_from_proto(wire.constraint) if wire.HasField("constraint") else None,
+        grammar=wire.grammar,
         held_tokens=dict(wire.held_tokens),
     )
 

@@ -36,7 +36,8 @@ class NgramSource:
         text = list(session.tokens)
         for offset in range(session.block_size):
             text.append(text[start + offset])
-        return Guess(tuple(text[len(session.tokens) :]))
+        guesses = text[len(session.tokens) :]
+        return Guess(tuple(guesses[: session.allowed_length(guesses)]))
 
 
 class _Index:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from common import sampling
+from common.allowed import Allowed
+from common.errors import InvalidRequest
 from common.model.batch import Runner, Segment
 from common.model.block_manager import BlockManager
 from common.types import Mode, SparseDistribution
@@ -30,6 +32,7 @@ class _Draft:
     session: Session
     cache: _Cache
     pending: list[int]
+    allowed: Allowed | None
     token_ids: list[int] = field(default_factory=list)
     distributions: list[SparseDistribution] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
@@ -88,7 +91,7 @@ class SelfSource:
             if not self._make_room(needed, {s.session_id for s in waiting}):
                 return None
             cache.blocks += self._block_manager.allocate(needed, after=cache.blocks)
-        return _Draft(session, cache, pending)
+        return _Draft(session, cache, pending, session.follow())
 
     def _make_room(self, blocks: int, keep: set[str]) -> bool:
         """Drop the caches of sessions that do not wait, the longest unused first."""
@@ -112,10 +115,7 @@ class SelfSource:
 def _choose(draft: _Draft, logits: Tensor) -> None:
     """Add the next guess: under the target's own noise when keyed, else a sample of a declared q."""
     session = draft.session
-    adjusted = sampling.adjust(
-        logits, session.sampling, session.tokens, session.prompt_length, [draft.token_ids]
-    )
-    probs = sampling.probabilities(adjusted, session.sampling)[0]
+    probs = sampling.probabilities(_adjusted(draft, logits), session.sampling)[0]
     position = len(session.tokens) + len(draft.token_ids)
     if session.mode is Mode.KEYED:
         token_id = sampling.choose(probs, session.noise_seed, position)
@@ -126,6 +126,17 @@ def _choose(draft: _Draft, logits: Tensor) -> None:
     draft.token_ids.append(token_id)
     draft.confidences.append(float(probs[token_id]))
     draft.pending = [token_id]
+
+
+def _adjusted(draft: _Draft, logits: Tensor) -> Tensor:
+    """The logits as the target will adjust its own; without the grammar, where it takes too much here."""
+    session = draft.session
+    arguments = (logits, session.sampling, session.tokens, session.prompt_length, [draft.token_ids])
+    try:
+        return sampling.adjust(*arguments, allowed=draft.allowed)
+    except InvalidRequest:
+        session.allowed = draft.allowed = None
+        return sampling.adjust(*arguments)
 
 
 def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:

@@ -170,7 +170,7 @@ class DraftHub:
                 noise_seed=sequence.seed if keyed else noise.draft_seed(sequence.seed),
                 block_size=session.asked,
                 max_block_size=sequence.block_size,
-                constraint=sequence.request.constraint,
+                grammar=sequence.allowed.grammar if sequence.allowed else "",
                 held_tokens=sequence.allowed.held_tokens if sequence.allowed else {},
                 publish=sequence.request.speculation.fact_check is not FactCheck.OFF,
             )

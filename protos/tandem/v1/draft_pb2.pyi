@@ -111,7 +111,7 @@ class Open(_message.Message):
     HIDDEN_STATES_FIELD_NUMBER: _builtins.int
     PUBLISH_FIELD_NUMBER: _builtins.int
     PROMPT_HIDDEN_STATES_FIELD_NUMBER: _builtins.int
-    CONSTRAINT_FIELD_NUMBER: _builtins.int
+    GRAMMAR_FIELD_NUMBER: _builtins.int
     HELD_TOKENS_FIELD_NUMBER: _builtins.int
     fingerprint: _builtins.str
     """of the target's vocabulary and special tokens"""
@@ -130,6 +130,8 @@ class Open(_message.Message):
     """commits will carry hidden states"""
     publish: _builtins.bool
     """append each block to the fact-check stream"""
+    grammar: _builtins.str
+    """in llguidance's form, checked; a draft that cannot compile it may leave it aside"""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """all committed tokens, prompt first"""
@@ -140,10 +142,6 @@ class Open(_message.Message):
 
     @_builtins.property
     def prompt_hidden_states(self) -> _types_pb2.HiddenStates: ...
-    @_builtins.property
-    def constraint(self) -> _types_pb2.Constraint:
-        """a draft that cannot compile it may leave it aside"""
-
     @_builtins.property
     def held_tokens(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
         """token id to the output tokens that must come before it"""
@@ -164,12 +162,12 @@ class Open(_message.Message):
         hidden_states: _builtins.bool = ...,
         publish: _builtins.bool = ...,
         prompt_hidden_states: _types_pb2.HiddenStates | None = ...,
-        constraint: _types_pb2.Constraint | None = ...,
+        grammar: _builtins.str = ...,
         held_tokens: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["constraint", b"constraint", "prompt_hidden_states", b"prompt_hidden_states", "sampling", b"sampling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["prompt_hidden_states", b"prompt_hidden_states", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "constraint", b"constraint", "fingerprint", b"fingerprint", "held_tokens", b"held_tokens", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_hidden_states", b"prompt_hidden_states", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_hidden_states", b"prompt_hidden_states", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -90,7 +90,7 @@ opens = st.builds(
     tree_width=counts,
     hidden_states=st.booleans(),
     publish=st.booleans(),
-    constraint=constraints,
+    grammar=texts,
     held_tokens=st.dictionaries(uint32, uint32, max_size=3),
 )
 commits = st.builds(
