@@ -28,6 +28,7 @@ class Config:
     models: Annotated[tuple[Name, ...], Field(min_length=1)] = ("smollm2-135m-instruct",)
     max_body_bytes: Annotated[int, Field(ge=1, le=8 << 20)] = 1 << 20
     max_concurrent: Annotated[int, Field(ge=1)] = 256
+    max_choices: Annotated[int, Field(ge=1, le=128)] = 16
     request_timeout_seconds: Seconds = 600.0
     route_timeout_seconds: Seconds = 1.0
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0

@@ -11,7 +11,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from common.errors import Cancelled
-from gateway.generation import Generation
+from gateway.generation import Choices
 
 T = TypeVar("T")
 
@@ -45,13 +45,13 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, content: AsyncGenerator[bytes, None], generation: Generation) -> None:
+    def __init__(self, content: AsyncGenerator[bytes, None], choices: Choices) -> None:
         super().__init__(content, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
-        self._generation = generation
+        self._choices = choices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             with suppress(Cancelled):
                 await unless_disconnected(receive, self.stream_response(send))
         finally:
-            await self._generation.aclose()
+            await self._choices.aclose()

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from common.types import Annotation, Finished
+from common.errors import InvalidRequest
 from gateway import sse
 from gateway.admission import Admission
 from gateway.body import read_body
 from gateway.config import Config
 from gateway.disconnect import EventStream, unless_disconnected
 from gateway.errors import ModelNotFound
-from gateway.generation import Generation, begin
+from gateway.generation import Choices, begin
 from gateway.planner import Planner
 from gateway.readiness import Readiness
-from gateway.responses import ChatShape, Json, Renderer, Shape, TextShape, model_object
-from gateway.schema import ChatBody, CompletionBody, parse
-from gateway.translate import to_generate
+from gateway.responses import ChatShape, Json, Renderer, Shape, TextShape, Whole, model_object
+from gateway.schema import ChatBody, CompletionBody, GenerationBody, parse
+from gateway.translate import to_choices, to_generate
 from gateway.verify_client import VerifyClient
 
 
@@ -43,9 +44,12 @@ class Endpoints:
         self._readiness = readiness
         self._created = int(time.time())
 
-    async def slot(self) -> AsyncIterator[None]:
-        """A dependency: holds one of the gateway's slots until the response is sent."""
-        with self._admission.slot():
+    async def slot(self, request: Request) -> AsyncIterator[None]:
+        """A dependency: holds one of the gateway's slots, and those added to ``slots``, until the response is
+        sent."""
+        with ExitStack() as slots:
+            slots.enter_context(self._admission.slot())
+            request.state.slots = slots
             yield
 
     async def chat(self, request: Request) -> Response:
@@ -80,37 +84,43 @@ class Endpoints:
     ) -> Response:
         config, request_id = self._config, request.state.request_id
         body = parse(kind, await read_body(request, config.max_body_bytes, config.request_timeout_seconds))
-        asked = to_generate(body, request_id)
+        asked = to_choices(to_generate(body, request_id), self._num_choices(body))
         self._require_model(body.model)
+        for _ in asked[1:]:
+            request.state.slots.enter_context(self._admission.slot())
         start = begin(self._planner, self._verify, asked, body.model)
-        generation = await unless_disconnected(request.receive, start)
-        include_usage = bool(body.stream_options and body.stream_options.include_usage)
+        choices = await unless_disconnected(request.receive, start)
         renderer = Renderer(
             shape,
             request_id,
             body.model,
             int(time.time()),
-            generation.plan,
-            generation.started,
-            include_usage,
+            choices.plan,
+            choices.started,
+            include_usage=bool(body.stream_options and body.stream_options.include_usage),
+            logprobs=asked[0].top_logprobs is not None,
         )
         if body.stream:
-            return EventStream(sse.stream(renderer, generation), generation)
-        return JSONResponse(await unless_disconnected(request.receive, _collect(renderer, generation)))
+            return EventStream(sse.stream(renderer, choices), choices)
+        return JSONResponse(await unless_disconnected(request.receive, _collect(renderer, choices)))
+
+    def _num_choices(self, body: GenerationBody) -> int:
+        n = body.n or 1
+        if n > self._config.max_choices:
+            raise InvalidRequest(f"n must be at most {self._config.max_choices}", field="n")
+        return n
 
     def _require_model(self, name: str) -> None:
         if name not in self._config.models:
             raise ModelNotFound(name)
 
 
-async def _collect(renderer: Renderer, generation: Generation) -> Json:
+async def _collect(renderer: Renderer, choices: Choices) -> Json:
     """The whole answer as one object; a failure on the way is an ordinary error response."""
-    text: list[str] = []
-    annotations: list[Annotation] = []
-    async for event in generation:
-        if isinstance(event, Finished):
-            finished = event
-        else:
-            text.append(event.text)
-            annotations += event.annotations
-    return renderer.answer("".join(text), annotations, finished)
+    wholes = [Whole() for _ in range(len(choices))]
+    try:
+        async for index, event in choices:
+            wholes[index].add(event)
+    finally:
+        await choices.aclose()
+    return renderer.answer(wholes)

@@ -1,8 +1,9 @@
-"""One answer under way: begun once the verify service has taken the request, ended with its stream."""
+"""Answers under way: begun once the verify service has taken the request, ended with their streams."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 
 from common.errors import Internal
@@ -14,12 +15,11 @@ from gateway.verify_client import VerifyClient
 
 
 class Generation:
-    """The plan, how the answer started, and its events still to come."""
+    """How one answer started, and its events still to come."""
 
     def __init__(
-        self, plan: Plan, started: Started, events: AsyncGenerator[GenerateEvent, None], clock: TokenClock
+        self, started: Started, events: AsyncGenerator[GenerateEvent, None], clock: TokenClock
     ) -> None:
-        self.plan = plan
         self.started = started
         self._events = events
         self._clock = clock
@@ -46,17 +46,84 @@ class Generation:
         await self._events.aclose()
 
 
-async def begin(planner: Planner, verify: VerifyClient, request: GenerateRequest, model: str) -> Generation:
-    """Route the request and wait until the verify service has accepted it.
+class Choices:
+    """The answers to one request, one per choice, side by side. The failure of one is that of all."""
+
+    def __init__(self, plan: Plan, generations: Sequence[Generation]) -> None:
+        self.plan = plan
+        self.started = generations[0].started
+        self._generations = generations
+        self._awaited: dict[asyncio.Task[Delta | Finished | None], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._generations)
+
+    async def __aiter__(self) -> AsyncIterator[tuple[int, Delta | Finished]]:
+        """Each event with the index of its choice, as they come; of no choice is more than one read ahead.
+
+        Raises:
+            TandemError: the first that any choice raised.
+        """
+        events = [aiter(generation) for generation in self._generations]
+        for index in range(len(self)):
+            self._await_next(events[index], index)
+        while self._awaited:
+            done, _ = await asyncio.wait(self._awaited, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                index = self._awaited.pop(task)
+                event = task.result()
+                if event is not None:
+                    self._await_next(events[index], index)
+                    yield index, event
+
+    def _await_next(self, events: AsyncIterator[Delta | Finished], index: int) -> None:
+        self._awaited[asyncio.create_task(_next(events))] = index
+
+    async def aclose(self) -> None:
+        """Cancel the calls that still run."""
+        for task in self._awaited:
+            task.cancel()
+        await asyncio.gather(*self._awaited, return_exceptions=True)
+        for generation in self._generations:
+            await generation.aclose()
+
+
+async def _next(events: AsyncIterator[Delta | Finished]) -> Delta | Finished | None:
+    return await anext(events, None)
+
+
+async def begin(
+    planner: Planner, verify: VerifyClient, requests: Sequence[GenerateRequest], model: str
+) -> Choices:
+    """Route the request and wait until the verify service has accepted every choice of it.
+
+    Args:
+        requests: one per choice.
 
     Raises:
-        TandemError: whatever kept it from starting; nothing has been sent to the client yet.
+        TandemError: whatever kept one from starting; nothing has been sent to the client yet.
     """
-    clock = TokenClock()
-    plan = await planner.plan(to_route(request, model))
+    clocks = [TokenClock() for _ in requests]
+    plan = await planner.plan(to_route(requests[0], model))
+    starting = [
+        asyncio.create_task(_start(verify, plan, request, clock))
+        for request, clock in zip(requests, clocks, strict=True)
+    ]
+    try:
+        return Choices(plan, await asyncio.gather(*starting))
+    except BaseException:
+        for task in starting:
+            task.cancel()
+        for begun in await asyncio.gather(*starting, return_exceptions=True):
+            if isinstance(begun, Generation):
+                await begun.aclose()
+        raise
+
+
+async def _start(verify: VerifyClient, plan: Plan, request: GenerateRequest, clock: TokenClock) -> Generation:
     events = verify.generate(plan.verify_address, replace(request, drafts=plan.drafts))
     first = await anext(events, None)
     if not isinstance(first, Started):
         await events.aclose()
         raise Internal("the verify service answered without starting")
-    return Generation(plan, first, events, clock)
+    return Generation(first, events, clock)

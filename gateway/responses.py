@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from typing import Any, ClassVar
 
-from common.types import Annotation, Delta, Finished, Plan, SpeculationStats, Started, Usage
+from common.types import (
+    Annotation,
+    Delta,
+    Finished,
+    Plan,
+    SpeculationStats,
+    Started,
+    TokenLogprobs,
+    Usage,
+)
+from gateway import logprobs
 
 Json = dict[str, Any]
 
@@ -35,6 +46,10 @@ class Shape(ABC):
     def opening(self) -> Json | None:
         """The part of a streamed choice that comes before any text; None: no such chunk."""
 
+    @abstractmethod
+    def logprobs(self, tokens: Sequence[TokenLogprobs], offset: int) -> Json:
+        """``offset``: where in the choice's text the first token begins."""
+
 
 class ChatShape(Shape):
     id_prefix = "chatcmpl-"
@@ -52,6 +67,9 @@ class ChatShape(Shape):
 
     def opening(self) -> Json | None:
         return {"delta": {"role": "assistant", "content": ""}}
+
+    def logprobs(self, tokens: Sequence[TokenLogprobs], offset: int) -> Json:
+        return logprobs.chat(tokens)
 
 
 class TextShape(Shape):
@@ -71,10 +89,31 @@ class TextShape(Shape):
     def opening(self) -> Json | None:
         return None
 
+    def logprobs(self, tokens: Sequence[TokenLogprobs], offset: int) -> Json:
+        return logprobs.completion(tokens, offset)
+
+
+@dataclass(slots=True)
+class Whole:
+    """One choice, gathered to its end."""
+
+    text: str = ""
+    annotations: list[Annotation] = field(default_factory=list)
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    finished: Finished | None = None
+
+    def add(self, event: Delta | Finished) -> None:
+        if isinstance(event, Finished):
+            self.finished = event
+        else:
+            self.text += event.text
+            self.annotations += event.annotations
+            self.logprobs += event.logprobs
+
 
 @dataclass(frozen=True, slots=True)
 class Renderer:
-    """Renders one answer. ``created`` is in Unix seconds."""
+    """Renders the answer to one request. ``created`` is in Unix seconds."""
 
     shape: Shape
     request_id: str
@@ -83,39 +122,51 @@ class Renderer:
     plan: Plan
     started: Started
     include_usage: bool = False
+    logprobs: bool = False
+    _offsets: dict[int, int] = field(default_factory=dict)
 
-    def answer(self, text: str, annotations: Iterable[Annotation], finished: Finished) -> Json:
+    def answer(self, wholes: Sequence[Whole]) -> Json:
         """The one object of an answer that is not streamed."""
-        choice = _choice(self.shape.whole(text), finished.reason.value)
+        ends = [whole.finished for whole in wholes if whole.finished]
+        assert len(ends) == len(wholes)
+        choices = [
+            self._choice(index, self.shape.whole(whole.text), whole.logprobs, end.reason.value)
+            for index, (whole, end) in enumerate(zip(wholes, ends, strict=True))
+        ]
+        annotations = [
+            annotation_object(a, index) for index, whole in enumerate(wholes) for a in whole.annotations
+        ]
         return {
             **self._envelope(self.shape.answer_object),
-            "choices": [choice],
-            "usage": usage_object(finished.usage),
-            "tandem": self._tandem(annotations, finished.stats),
+            "choices": choices,
+            "usage": usage_object([end.usage for end in ends]),
+            "tandem": self._tandem(annotations, total([end.stats for end in ends])),
         }
 
-    def opening(self) -> list[Json]:
-        """The chunks before any text."""
+    def opening(self, index: int) -> list[Json]:
+        """The chunks of a choice before any text."""
         content = self.shape.opening()
-        return [] if content is None else [self._chunk([_choice(content)])]
+        return [] if content is None else [self._chunk([self._choice(index, content)])]
 
-    def delta(self, delta: Delta) -> list[Json]:
+    def delta(self, index: int, delta: Delta) -> list[Json]:
         """No chunk for a delta that only carries tokens: their text comes with a later one."""
-        if not delta.text and not delta.annotations:
+        if not (delta.text or delta.annotations or delta.logprobs):
             return []
-        chunk = self._chunk([_choice(self.shape.piece(delta.text))])
+        chunk = self._chunk([self._choice(index, self.shape.piece(delta.text), delta.logprobs)])
         if delta.annotations:
-            chunk["tandem"] = {"annotations": [asdict(a) for a in delta.annotations]}
+            chunk["tandem"] = {"annotations": [annotation_object(a, index) for a in delta.annotations]}
         return [chunk]
 
-    def finish(self, annotations: Iterable[Annotation], finished: Finished) -> Json:
-        """The last chunk with a choice."""
-        chunk = self._chunk([_choice(self.shape.end(), finished.reason.value)])
-        return {**chunk, "tandem": self._tandem(annotations, finished.stats)}
+    def finish(self, index: int, whole: Whole) -> Json:
+        """The last chunk of a choice."""
+        assert whole.finished
+        chunk = self._chunk([self._choice(index, self.shape.end(), (), whole.finished.reason.value)])
+        annotations = [annotation_object(a, index) for a in whole.annotations]
+        return {**chunk, "tandem": self._tandem(annotations, whole.finished.stats)}
 
-    def usage(self, finished: Finished) -> list[Json]:
+    def usage(self, usages: Sequence[Usage]) -> list[Json]:
         """The chunk with usage and no choice, where the client asked for it."""
-        return [{**self._chunk([]), "usage": usage_object(finished.usage)}] if self.include_usage else []
+        return [{**self._chunk([]), "usage": usage_object(usages)}] if self.include_usage else []
 
     def _envelope(self, kind: str) -> Json:
         return {
@@ -130,23 +181,53 @@ class Renderer:
         usage = {"usage": None} if self.include_usage else {}
         return {**self._envelope(self.shape.chunk_object), "choices": list(choices), **usage}
 
-    def _tandem(self, annotations: Iterable[Annotation], stats: SpeculationStats) -> Json:
+    def _choice(
+        self,
+        index: int,
+        content: Json,
+        tokens: Sequence[TokenLogprobs] = (),
+        finish_reason: str | None = None,
+    ) -> Json:
+        scored = None
+        if self.logprobs and tokens:
+            offset = self._offsets.get(index, 0)
+            scored = self.shape.logprobs(tokens, offset)
+            self._offsets[index] = offset + sum(len(logprobs.text(t.chosen)) for t in tokens)
+        return {"index": index, **content, "logprobs": scored, "finish_reason": finish_reason}
+
+    def _tandem(self, annotations: Iterable[Json], stats: SpeculationStats) -> Json:
         return {
             "prompt_class": self.plan.prompt_class,
             "mode": self.started.mode.value,
             "drafts": [draft.name for draft in self.plan.drafts],
             "speculation": speculation_object(stats),
-            "annotations": [asdict(annotation) for annotation in annotations],
+            "annotations": list(annotations),
         }
 
 
-def usage_object(usage: Usage) -> Json:
+def usage_object(usages: Sequence[Usage]) -> Json:
+    """The choices share one prompt; what of it was cached is said of the first."""
+    prompt, completion = usages[0].prompt_tokens, sum(usage.completion_tokens for usage in usages)
     return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": usages[0].cached_tokens},
     }
+
+
+def annotation_object(annotation: Annotation, index: int) -> Json:
+    return {"choice": index, **asdict(annotation)}
+
+
+def total(parts: Sequence[SpeculationStats]) -> SpeculationStats:
+    """Counter by counter, position by position."""
+    sums: Json = {}
+    for name in SpeculationStats.__dataclass_fields__:
+        values = [getattr(part, name) for part in parts]
+        per_position = isinstance(values[0], list)
+        sums[name] = [sum(v) for v in zip_longest(*values, fillvalue=0)] if per_position else sum(values)
+    return SpeculationStats(**sums)
 
 
 def speculation_object(stats: SpeculationStats) -> Json:
@@ -163,7 +244,3 @@ def speculation_object(stats: SpeculationStats) -> Json:
 
 def model_object(name: str, created: int) -> Json:
     return {"id": name, "object": "model", "created": created, "owned_by": "tandem"}
-
-
-def _choice(content: Json, finish_reason: str | None = None) -> Json:
-    return {"index": 0, **content, "logprobs": None, "finish_reason": finish_reason}

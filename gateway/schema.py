@@ -16,12 +16,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     PlainValidator,
     ValidationError,
 )
 from pydantic_core import PydanticCustomError
 
-from common.types import LONGEST_CACHE_SALT, FactCheck, Mode
+from common.types import LONGEST_CACHE_SALT, MOST_LOGPROBS, FactCheck, Mode
 from gateway.errors import from_validation
 
 _UINT32_END = 1 << 32
@@ -60,6 +61,7 @@ def _parts(value: object) -> object:
 
 Unsupported = Annotated[bool, AfterValidator(_only_false)]
 Uint32 = Annotated[int, Field(ge=0, lt=_UINT32_END)]
+LogprobCount = Annotated[int, Field(ge=0, le=MOST_LOGPROBS)]
 TokenCount = Annotated[int, Field(ge=1, lt=_UINT32_END)]
 TokenKey = Annotated[str, AfterValidator(_token_key)]
 
@@ -82,6 +84,30 @@ class ChatMessage(_Closed):
 
 class StreamOptions(_Closed):
     include_usage: bool | None = None
+
+
+class JsonSchema(_Closed):
+    """``name``, ``description`` and ``strict`` change nothing: the answer is always held to the schema."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$")]
+    schema_: Annotated[dict[str, JsonValue], Field(alias="schema")]
+    description: str | None = None
+    strict: bool | None = None
+
+
+class ResponseFormat(_Closed):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+
+class StructuredOutputs(_Closed):
+    """vLLM's fields; exactly one of them."""
+
+    json_: Annotated[str | dict[str, JsonValue] | None, Field(alias="json")] = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
 
 
 class Speculation(_Closed):
@@ -111,20 +137,25 @@ class GenerationBody(_Closed):
     stop: Annotated[list[str], BeforeValidator(_listed), Field(max_length=16)] | None = None
     stop_token_ids: list[Uint32] | None = None
     ignore_eos: bool | None = None
+    min_tokens: Uint32 | None = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
     user: str | None = None
-    n: Annotated[int, Field(ge=1, le=1)] | None = None
-    logprobs: Unsupported | None = None
+    n: Annotated[int, Field(ge=1)] | None = None
     speculation: Speculation | None = None
     cache_salt: Annotated[str, Field(min_length=1, max_length=LONGEST_CACHE_SALT)] | None = None
 
 
 class ChatBody(GenerationBody):
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    logprobs: bool | None = None
+    top_logprobs: LogprobCount | None = None
 
 
 class CompletionBody(GenerationBody):
     prompt: Annotated[str | list[int], PlainValidator(_one_prompt)]
     echo: Unsupported | None = None
+    logprobs: LogprobCount | None = None
 
 
 def parse(kind: type[BodyType], body: bytes) -> BodyType:

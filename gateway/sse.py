@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator
 
 from common.errors import TandemError
-from common.types import Annotation, Delta, Finished
-from gateway.responses import Json, Renderer
+from common.types import Finished
+from gateway.generation import Choices
+from gateway.responses import Json, Renderer, Whole
 
 DONE = b"data: [DONE]\n\n"
 
@@ -17,10 +18,10 @@ def encode(value: object) -> bytes:
     return b"data: " + text.encode() + b"\n\n"
 
 
-async def stream(renderer: Renderer, events: AsyncIterable[Delta | Finished]) -> AsyncGenerator[bytes, None]:
-    """Chunks, then ``[DONE]``; or, when the answer breaks, one error event and nothing after it."""
+async def stream(renderer: Renderer, choices: Choices) -> AsyncGenerator[bytes, None]:
+    """Chunks, then ``[DONE]``; or, when an answer breaks, one error event and nothing after it."""
     try:
-        async for chunk in _chunks(renderer, events):
+        async for chunk in _chunks(renderer, choices):
             yield encode(chunk)
     except TandemError as error:
         yield encode(error.to_openai())
@@ -28,18 +29,19 @@ async def stream(renderer: Renderer, events: AsyncIterable[Delta | Finished]) ->
         yield DONE
 
 
-async def _chunks(renderer: Renderer, events: AsyncIterable[Delta | Finished]) -> AsyncGenerator[Json, None]:
-    annotations: list[Annotation] = []
-    usage: list[Json] = []
-    for chunk in renderer.opening():
-        yield chunk
-    async for event in events:
+async def _chunks(renderer: Renderer, choices: Choices) -> AsyncGenerator[Json, None]:
+    wholes = [Whole() for _ in range(len(choices))]
+    for index in range(len(choices)):
+        for chunk in renderer.opening(index):
+            yield chunk
+    async for index, event in choices:
+        whole = wholes[index]
         if isinstance(event, Finished):
-            usage = renderer.usage(event)
-            yield renderer.finish(annotations, event)
+            whole.finished = event
+            yield renderer.finish(index, whole)
         else:
-            annotations += event.annotations
-            for chunk in renderer.delta(event):
+            whole.annotations += event.annotations
+            for chunk in renderer.delta(index, event):
                 yield chunk
-    for chunk in usage:
+    for chunk in renderer.usage([whole.finished.usage for whole in wholes if whole.finished]):
         yield chunk

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from common.errors import InvalidRequest
@@ -16,6 +18,7 @@ from common.types import (
     SpeculationParams,
     Stopping,
 )
+from gateway import structured
 from gateway.schema import ChatBody, CompletionBody, GenerationBody, Speculation
 
 HEAD_CHARACTERS = 200
@@ -46,6 +49,25 @@ def to_generate(body: ChatBody | CompletionBody, request_id: str) -> GenerateReq
         stopping=_stopping(body),
         speculation=_speculation(body.speculation or Speculation()),
         cache_salt=body.cache_salt or "",
+        constraint=structured.constraint(body),
+        top_logprobs=_top_logprobs(body),
+    )
+
+
+def to_choices(request: GenerateRequest, n: int) -> list[GenerateRequest]:
+    """One request per choice: the first is the request itself, the others have seeds drawn from its own."""
+    return [request, *(_other_choice(request, index) for index in range(1, n))]
+
+
+def _other_choice(request: GenerateRequest, index: int) -> GenerateRequest:
+    seed = request.sampling.seed
+    if seed is not None:
+        digest = hashlib.sha256(f"{seed}:{index}".encode()).digest()
+        seed = int.from_bytes(digest[:8], "big", signed=True)
+    return replace(
+        request,
+        request_id=f"{request.request_id}-{index}",
+        sampling=replace(request.sampling, seed=seed),
     )
 
 
@@ -88,7 +110,18 @@ def _stopping(body: GenerationBody) -> Stopping:
         stop=tuple(body.stop or ()),
         stop_token_ids=frozenset(body.stop_token_ids or ()),
         ignore_eos=bool(body.ignore_eos),
+        min_tokens=body.min_tokens or 0,
     )
+
+
+def _top_logprobs(body: ChatBody | CompletionBody) -> int | None:
+    if isinstance(body, CompletionBody):
+        return body.logprobs
+    if body.logprobs:
+        return body.top_logprobs or 0
+    if body.top_logprobs is not None:
+        raise InvalidRequest("top_logprobs goes with logprobs: true", field="top_logprobs")
+    return None
 
 
 def _max_tokens(body: GenerationBody) -> int | None:

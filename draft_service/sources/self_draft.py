@@ -115,6 +115,10 @@ class SelfSource:
 def _choose(draft: _Draft, logits: Tensor) -> None:
     """Add the next guess: under the target's own noise when keyed, else a sample of a declared q."""
     session = draft.session
+    if session.sampling.greedy:  # one-hot, in either mode
+        plain = sampling.changes_nothing(session.sampling, draft.allowed)
+        _add(draft, int((logits if plain else _adjusted(draft, logits))[0].argmax()), 1.0)
+        return
     probs = sampling.probabilities(_adjusted(draft, logits), session.sampling)[0]
     position = len(session.tokens) + len(draft.token_ids)
     if session.mode is Mode.KEYED:
@@ -123,8 +127,12 @@ def _choose(draft: _Draft, logits: Tensor) -> None:
         distribution = sampling.draft_distribution(probs)
         token_id = sampling.choose_sparse(distribution, session.noise_seed, position)
         draft.distributions.append(distribution)
+    _add(draft, token_id, float(probs[token_id]))
+
+
+def _add(draft: _Draft, token_id: int, confidence: float) -> None:
     draft.token_ids.append(token_id)
-    draft.confidences.append(float(probs[token_id]))
+    draft.confidences.append(confidence)
     draft.pending = [token_id]
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from common import noise, sampling
 from common.types import Block, SparseDistribution
+from verify_service.acceptance.keyed import accept_keyed
 from verify_service.acceptance.target import TargetRows, Verdict
 
 Residual = Callable[[Tensor, SparseDistribution], Tensor]
@@ -25,6 +26,8 @@ def accept_rejection(
     Args:
         residual: what replaces a refused guess; a test swaps it to show that the exactness tests notice.
     """
+    if target.greedy:  # p is one-hot: a guess stands when it is the argmax, and else the argmax replaces it
+        return accept_keyed(target, block, seed)
     for row, guess in enumerate(block.token_ids):
         p = target.probabilities(row)
         q = block.distributions[row] if block.distributions else SparseDistribution((guess,), (1.0,))

@@ -55,6 +55,10 @@ class TargetRows:
         """Where in the sequence row 0's token goes."""
         return len(self._committed)
 
+    @property
+    def greedy(self) -> bool:
+        return self._params.greedy
+
     def probabilities(self, row: int) -> Tensor:
         """float64 [vocabulary]."""
         return sampling.probabilities(self._adjusted(row), self._params)[0]

@@ -93,6 +93,7 @@ async def test_annotations_travel_with_the_answer(client: httpx.AsyncClient, bac
     backend.verify.script = script(STARTED, delta("Paris", FLAG), delta("", FLAG), FINISHED)
     answer = (await client.post(CHAT, json=chat_body())).json()
     flag = {
+        "choice": 0,
         "first_token": 0,
         "token_count": 2,
         "text": "Paris has 90 people",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,8 @@ import httpx
 import pytest
 
 from common.types import (
+    Constraint,
+    ConstraintKind,
     FactCheck,
     GenerateRequest,
     Message,
@@ -55,6 +58,8 @@ STOPPING: list[tuple[dict[str, Any], Stopping]] = [
     ({"stop": [str(i) for i in range(16)]}, Stopping(stop=tuple(str(i) for i in range(16)))),
     ({"stop_token_ids": [2, 0]}, Stopping(stop_token_ids=frozenset({0, 2}))),
     ({"ignore_eos": True}, Stopping(ignore_eos=True)),
+    ({"min_tokens": 3}, Stopping(min_tokens=3)),
+    ({"min_tokens": 3, "max_tokens": 3}, Stopping(min_tokens=3, max_tokens=3)),
 ]
 SPECULATION: list[tuple[dict[str, Any], SpeculationParams]] = [
     ({"enabled": True}, SpeculationParams()),
@@ -74,6 +79,8 @@ WITHOUT_EFFECT: list[dict[str, Any]] = [
     {"user": "someone"},
     {"n": 1},
     {"logprobs": False},
+    {"min_tokens": 0},
+    {"response_format": {"type": "text"}},
     {"stream": False},
     {"speculation": {}},
     {"logit_bias": {}},
@@ -101,6 +108,74 @@ async def test_a_speculation_field_reaches_verify(
 ) -> None:
     body = chat_body(speculation=fields)
     assert await sent(client, backend, CHAT, body) == replace(PLAIN, speculation=expected)
+
+
+SCHEMA = {"type": "object", "properties": {"b": {"type": "string"}, "a": {"const": "é"}}}
+ANY_OBJECT = '{"type": "object"}'
+STRUCTURED: list[tuple[dict[str, Any], Constraint]] = [
+    (
+        {"response_format": {"type": "json_object"}},
+        Constraint(ConstraintKind.JSON_SCHEMA, ANY_OBJECT, "response_format"),
+    ),
+    (
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "x", "schema": SCHEMA, "strict": True, "description": None},
+            }
+        },
+        Constraint(ConstraintKind.JSON_SCHEMA, json.dumps(SCHEMA), "response_format.json_schema.schema"),
+    ),
+    (
+        {"structured_outputs": {"json": SCHEMA}},
+        Constraint(ConstraintKind.JSON_SCHEMA, json.dumps(SCHEMA), "structured_outputs.json"),
+    ),
+    (
+        {"structured_outputs": {"json": "{}"}},
+        Constraint(ConstraintKind.JSON_SCHEMA, "{}", "structured_outputs.json"),
+    ),
+    (
+        {"structured_outputs": {"regex": "a+"}},
+        Constraint(ConstraintKind.REGEX, "a+", "structured_outputs.regex"),
+    ),
+    (
+        {"structured_outputs": {"choice": ["a", "b"], "regex": None}},
+        Constraint(ConstraintKind.CHOICE, '["a", "b"]', "structured_outputs.choice"),
+    ),
+    (
+        {"structured_outputs": {"grammar": "start: x"}},
+        Constraint(ConstraintKind.GRAMMAR, "start: x", "structured_outputs.grammar"),
+    ),
+    (
+        {"structured_outputs": {"json_object": True}},
+        Constraint(ConstraintKind.JSON_SCHEMA, ANY_OBJECT, "structured_outputs.json_object"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), STRUCTURED)
+async def test_what_an_answer_must_match_reaches_verify_with_the_name_of_its_field(
+    client: httpx.AsyncClient, backend: Backend, fields: dict[str, Any], expected: Constraint
+) -> None:
+    assert await sent(client, backend, CHAT, chat_body(**fields)) == replace(PLAIN, constraint=expected)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"), [({"logprobs": True}, 0), ({"logprobs": True, "top_logprobs": 20}, 20)]
+)
+async def test_log_probabilities_asked_of_a_chat_reach_verify(
+    client: httpx.AsyncClient, backend: Backend, fields: dict[str, Any], expected: int
+) -> None:
+    request = await sent(client, backend, CHAT, chat_body(**fields))
+    assert request == replace(PLAIN, top_logprobs=expected)
+
+
+@pytest.mark.parametrize("count", [0, 5, 20])
+async def test_log_probabilities_asked_of_a_completion_reach_verify(
+    client: httpx.AsyncClient, backend: Backend, count: int
+) -> None:
+    request = await sent(client, backend, COMPLETIONS, completion_body(logprobs=count))
+    assert request == replace(PLAIN, prompt="Once", top_logprobs=count)
 
 
 @pytest.mark.parametrize("fields", WITHOUT_EFFECT)
@@ -180,7 +255,7 @@ NULLABLE = [
     "stream", "stream_options", "temperature", "top_p", "top_k", "min_p", "repetition_penalty",
     "frequency_penalty", "presence_penalty", "logit_bias", "seed", "max_tokens", "max_completion_tokens",
     "stop", "stop_token_ids", "ignore_eos", "user", "n", "logprobs", "speculation",
-    "cache_salt",
+    "cache_salt", "min_tokens", "top_logprobs", "response_format", "structured_outputs",
 ]  # fmt: skip
 
 

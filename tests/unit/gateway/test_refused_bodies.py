@@ -10,10 +10,17 @@ import pytest
 from tests.unit.gateway.fakes import MODEL, Backend
 from tests.unit.gateway.requests import CHAT, COMPLETIONS, chat_body, completion_body
 
+SCHEMA = {"name": "a", "schema": {"type": "object"}}
+
+
+def schema_format(json_schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": json_schema}
+
+
 UNKNOWN = [
-    "audio", "best_of", "function_call", "functions", "guided_json", "metadata", "min_tokens", "modalities",
-    "parallel_tool_calls", "prediction", "prompt", "reasoning_effort", "response_format", "service_tier",
-    "store", "suffix", "tool_choice", "tools", "top_logprobs", "typo",
+    "audio", "best_of", "function_call", "functions", "guided_json", "metadata", "modalities",
+    "parallel_tool_calls", "prediction", "prompt", "reasoning_effort", "service_tier",
+    "store", "suffix", "tool_choice", "tools", "typo",
 ]  # fmt: skip
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
@@ -77,10 +84,39 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("stop_token_ids.0", {"stop_token_ids": [2**32]}),
     ("ignore_eos", {"ignore_eos": 0}),
     ("user", {"user": 5}),
-    ("n", {"n": 2}),
+    ("min_tokens", {"min_tokens": -1}),
+    ("min_tokens", {"min_tokens": 1.0}),
+    ("min_tokens", {"min_tokens": 4, "max_tokens": 3}),
+    ("n", {"n": 0}),
+    ("n", {"n": 17}),
     ("n", {"n": True}),
-    ("logprobs", {"logprobs": True}),
     ("logprobs", {"logprobs": 0}),
+    ("top_logprobs", {"top_logprobs": 2}),
+    ("top_logprobs", {"logprobs": False, "top_logprobs": 2}),
+    ("top_logprobs", {"logprobs": True, "top_logprobs": 21}),
+    ("top_logprobs", {"logprobs": True, "top_logprobs": -1}),
+    ("response_format", {"response_format": "json_object"}),
+    ("response_format.type", {"response_format": {}}),
+    ("response_format.type", {"response_format": {"type": "xml"}}),
+    ("response_format.json_schema", {"response_format": {"type": "json_schema"}}),
+    ("response_format.json_schema", {"response_format": {"type": "json_object", "json_schema": SCHEMA}}),
+    ("response_format.schema", {"response_format": {"type": "json_object", "schema": {}}}),
+    ("response_format.json_schema.schema", {"response_format": schema_format({"name": "a"})}),
+    ("response_format.json_schema.schema", {"response_format": schema_format({"name": "a", "schema": []})}),
+    ("response_format.json_schema.name", {"response_format": schema_format({"schema": {}})}),
+    ("response_format.json_schema.name", {"response_format": schema_format({"name": "a b", "schema": {}})}),
+    ("structured_outputs", {"structured_outputs": {}}),
+    ("structured_outputs", {"structured_outputs": {"json_object": False}}),
+    ("structured_outputs", {"structured_outputs": {"regex": "a", "choice": ["a"]}}),
+    ("structured_outputs.regex", {"structured_outputs": {"regex": ""}}),
+    ("structured_outputs.grammar", {"structured_outputs": {"grammar": 5}}),
+    ("structured_outputs.choice", {"structured_outputs": {"choice": "yes"}}),
+    ("structured_outputs.choice.0", {"structured_outputs": {"choice": [1]}}),
+    ("structured_outputs.lark", {"structured_outputs": {"lark": "start: x"}}),
+    (
+        "structured_outputs",
+        {"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}},
+    ),
     ("cache_salt", {"cache_salt": 5}),
     ("cache_salt", {"cache_salt": ""}),
     ("cache_salt", {"cache_salt": "s" * 257}),
@@ -107,6 +143,9 @@ WRONG_COMPLETIONS: list[tuple[str, dict[str, Any]]] = [
     ("echo", {"echo": True}),
     ("messages", {"messages": []}),
     ("suffix", {"suffix": "end"}),
+    ("logprobs", {"logprobs": True}),
+    ("logprobs", {"logprobs": 21}),
+    ("top_logprobs", {"top_logprobs": 1}),
 ]
 
 
