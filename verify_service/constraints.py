@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -60,10 +61,10 @@ class GrammarChecker:
         except TimeoutError:
             answer = b""
         except asyncio.CancelledError:  # its answer would be taken for that of the next
-            self._kill()
+            await self.close()
             raise
         if not answer:
-            self._kill()
+            await self.close()
             log.warning("a grammar took too long or too much memory", field=constraint.field)
             message = f"{constraint.field} takes too long to compile"
             raise InvalidRequest(message, field=constraint.field)
@@ -87,23 +88,23 @@ class GrammarChecker:
                 async with asyncio.timeout(_START_SECONDS):
                     ready = await self._process.stdout.readline()
             except (TimeoutError, asyncio.CancelledError):
-                self._kill()
+                await self.close()
                 raise
             if not ready:
-                self._kill()
+                await self.close()
                 raise Unavailable("grammars cannot be checked")
         return self._process
 
-    def _kill(self) -> None:
-        if self._process and self._process.returncode is None:
-            self._process.kill()
-        self._process = None
-
     async def close(self) -> None:
-        process = self._process
-        self._kill()
-        if process:
-            await process.wait()
+        """Kill the process; the next grammar starts another."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        assert process.stdin
+        process.stdin.close()
+        await process.wait()
 
 
 class Constraints:
@@ -114,6 +115,7 @@ class Constraints:
         self._compiler = compiler
         self._checker = GrammarChecker(seconds)
         self._checked: OrderedDict[Constraint, str | InvalidRequest] = OrderedDict()
+        self._pending: dict[Constraint, asyncio.Task[str | InvalidRequest]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammar")
 
     async def matcher(self, constraint: Constraint) -> Matcher:
@@ -123,7 +125,9 @@ class Constraints:
             InvalidRequest: naming the constraint's field.
             Overloaded: when too many grammars are being checked.
         """
-        grammar = self._recall(constraint) or await self._check(constraint)
+        grammar = self._recall(constraint)
+        if grammar is None:  # one check for all that ask the same, which goes on when one of them leaves
+            grammar = await asyncio.shield(self._checking(constraint))
         if isinstance(grammar, InvalidRequest):
             raise grammar
         loop = asyncio.get_running_loop()
@@ -133,6 +137,12 @@ class Constraints:
         if constraint in self._checked:
             self._checked.move_to_end(constraint)
         return self._checked.get(constraint)
+
+    def _checking(self, constraint: Constraint) -> asyncio.Task[str | InvalidRequest]:
+        if constraint not in self._pending:
+            self._pending[constraint] = asyncio.create_task(self._check(constraint))
+            self._pending[constraint].add_done_callback(lambda _: self._pending.pop(constraint))
+        return self._pending[constraint]
 
     async def _check(self, constraint: Constraint) -> str | InvalidRequest:
         checked: str | InvalidRequest
@@ -146,5 +156,9 @@ class Constraints:
         return checked
 
     async def close(self) -> None:
+        pending = list(self._pending.values())
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
         await self._checker.close()
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from common.grammar import Compiler
 from common.model.block_manager import BlockManager
 from common.model.runner import ModelRunner, model_thread
 from common.model.tokenizer import Tokenizer
 from common.types import (
+    Constraint,
     Delta,
     DraftEndpoint,
     GenerateRequest,
@@ -26,12 +28,14 @@ from tests.statistical.reference import Array, Target
 from tests.support.models import tiny_tokenizer
 from verify_service.acceptance import ACCEPTANCE, Acceptance
 from verify_service.admission import Admission
+from verify_service.constraints import Constraints
 from verify_service.drafts.hub import DraftHub
 from verify_service.engine import Engine
 from verify_service.scheduler import Scheduler
 from verify_service.tags import TagReader
 
 ANSWER = 3
+TO_THE_END = Stopping(max_tokens=ANSWER)
 _BATCH = 256
 _NUM_BLOCKS = 1024
 
@@ -50,6 +54,7 @@ def engine(model: Any, draft: InProcessDraft | None, acceptance: Mapping[Mode, A
         block_size=2,
         max_block_size=2,
         fact_checks=False,
+        constraints=Constraints(Compiler(tokenizer.bytewise, vocabulary), 60) if tokenizer.bytewise else None,
     )
     return Engine(
         admission,
@@ -75,6 +80,8 @@ async def count_outcomes(
     draft: InProcessDraft | None,
     samples: int,
     acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
+    stopping: Stopping = TO_THE_END,
+    constraint: Constraint | None = None,
 ) -> tuple[Array, float]:
     """How often each three-token answer came, and the share of guesses accepted. Seeds 0 to ``samples``."""
     runs = engine(model, draft, acceptance)
@@ -86,7 +93,8 @@ async def count_outcomes(
             request_id=str(seed),
             prompt=list(target.prompt),
             sampling=replace(params, seed=seed),
-            stopping=Stopping(max_tokens=ANSWER),
+            stopping=stopping,
+            constraint=constraint,
             speculation=SpeculationParams(mode=mode),
             drafts=drafts,
         )
@@ -101,6 +109,8 @@ async def count_outcomes(
         drafted += answer_drafted
     loop.cancel()
     await asyncio.gather(loop, return_exceptions=True)
+    if runs._admission.constraints:
+        await runs._admission.constraints.close()
     return counts, accepted / max(drafted, 1)
 
 

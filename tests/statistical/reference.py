@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,18 @@ from numpy.typing import NDArray
 from common.types import SamplingParams
 
 Array = NDArray[np.float64]
+Allows = Callable[[tuple[int, ...], int], bool]
+"""Whether a token may follow the output so far."""
 
 
 class Target:
-    """Next-token distributions of a tiny model after a fixed prompt and up to two more tokens."""
+    """Next-token distributions of a tiny model after a fixed prompt and up to two more tokens.
+
+    ``allowed`` may be set to leave tokens out.
+    """
 
     def __init__(self, model: Any, prompt: Sequence[int]) -> None:
+        self.allowed: Allows = lambda context, token: True
         self.prompt = list(prompt)
         self.vocabulary = int(model.config.vocab_size)
         contexts = [(), *((a,) for a in range(self.vocabulary))]
@@ -36,15 +42,17 @@ class Target:
 
     def distribution(self, context: tuple[int, ...], params: SamplingParams) -> Array:
         """[vocabulary], worked out once per context and parameters; the seed does not matter."""
-        key = (context, repr(params))
+        key = (context, f"{params} {id(self.allowed)}")
         if key not in self._known:
             self._known[key] = self._distribution(context, params)
         return self._known[key]
 
     def _distribution(self, context: tuple[int, ...], params: SamplingParams) -> Array:
-        """Penalties, bias, temperature, top-k, top-p, min-p, in that order."""
+        """What is allowed, penalties, bias, temperature, top-k, top-p, min-p, in that order."""
         logits = self._logits[context].copy()
         for token in range(self.vocabulary):
+            if not self.allowed(context, token):
+                logits[token] = -np.inf
             count = context.count(token)
             if token in self.prompt or count:
                 penalty = params.repetition_penalty

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from common.types import Block, Mode, SamplingParams
+from common.types import Block, Constraint, ConstraintKind, Mode, SamplingParams, Stopping
 from tests.statistical import drafts
 from tests.statistical.drafts import InProcessDraft
-from tests.statistical.engines import count_outcomes
-from tests.statistical.reference import Array, Target
-from tests.support.models import tiny_model
+from tests.statistical.engines import ANSWER, TO_THE_END, count_outcomes
+from tests.statistical.reference import Allows, Array, Target
+from tests.support.models import tiny_model, tiny_tokenizer
 from verify_service.acceptance import ACCEPTANCE, Acceptance, TargetRows, Verdict, accept_rejection
 
 SAMPLES = 2000
@@ -79,6 +79,72 @@ async def test_answers_have_the_targets_distribution(
     params = PARAMETERS[parameters]
     draft = make_draft(kind, target)
     counts, acceptance = await count_outcomes(model, target, params, mode, draft=draft, samples=SAMPLES)
+    p_value = chi_square(counts, target.outcomes(params))
+    assert p_value > 0.001, f"p = {p_value:.2g} at an acceptance rate of {acceptance:.2f}"
+    if kind == "good":
+        assert acceptance > 0.5, "a good draft that is not accepted tests nothing"
+
+
+# Characters of the tiny tokenizer by id; id 1 ends an answer.
+LETTERS = frozenset(range(2, 28))
+VOWELS = frozenset(tiny_tokenizer().encode("aeiou"))
+
+
+def letters_vowel_letters(context: tuple[int, ...], token: int) -> bool:
+    """As the regular expression below has it."""
+    return token in (VOWELS if len(context) == 1 else LETTERS)
+
+
+HELD = frozenset(range(2, 22))
+
+
+def held_at_first(context: tuple[int, ...], token: int) -> bool:
+    return len(context) >= 2 or token not in HELD
+
+
+MASKED: dict[str, tuple[SamplingParams, Stopping, Constraint | None, Allows]] = {
+    "regex": (
+        SamplingParams(temperature=1.2),
+        TO_THE_END,
+        Constraint(ConstraintKind.REGEX, "[a-z][aeiou][a-z]{5}"),
+        letters_vowel_letters,
+    ),
+    "regex and top-k": (
+        SamplingParams(temperature=1.5, top_k=6, logit_bias={4: 2.0}),
+        TO_THE_END,
+        Constraint(ConstraintKind.REGEX, "[a-z][aeiou][a-z]{5}"),
+        letters_vowel_letters,
+    ),
+    "least tokens": (
+        SamplingParams(temperature=1.2, min_p=0.01),
+        Stopping(max_tokens=ANSWER, min_tokens=2, stop_token_ids=HELD),
+        None,
+        held_at_first,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["good", "bad", "one-hot"])
+@pytest.mark.parametrize("name", MASKED)
+async def test_answers_that_are_held_to_something_have_what_is_left_of_the_targets_distribution(
+    model: Any, target: Target, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A good draft is held to the same; the others know nothing of it and guess what is forbidden."""
+    params, stopping, constraint, allowed = MASKED[name]
+    unmasked = Target.__new__(Target)
+    unmasked.__dict__.update(target.__dict__ | {"_known": {}})
+    monkeypatch.setattr(target, "allowed", allowed)
+    draft = make_draft(kind, target if kind == "good" else unmasked)
+    counts, acceptance = await count_outcomes(
+        model,
+        target,
+        params,
+        Mode.REJECTION,
+        draft=draft,
+        samples=SAMPLES,
+        stopping=stopping,
+        constraint=constraint,
+    )
     p_value = chi_square(counts, target.outcomes(params))
     assert p_value > 0.001, f"p = {p_value:.2g} at an acceptance rate of {acceptance:.2f}"
     if kind == "good":

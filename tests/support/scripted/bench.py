@@ -22,10 +22,12 @@ from common.types import (
     SpeculationParams,
     Started,
     Stopping,
+    TokenLogprobs,
 )
 from tests.support.scripted.drafts import Propose, ScriptedDrafts
 from tests.support.scripted.target import EOS, CharTokenizer, Script, ScriptedRunner, Target, as_tokenizer
 from verify_service.admission import Admission
+from verify_service.constraints import Constraints
 from verify_service.drafts.hub import DraftHub
 from verify_service.engine import Engine, Waits
 from verify_service.scheduler import Scheduler
@@ -76,6 +78,7 @@ def make_engine(
     waits: Waits = _WAITS,
     tags: TagReader | None = None,
     clock: Callable[[], float] = time.monotonic,
+    constraints: Constraints | None = None,
 ) -> Bench:
     tokenizer = tokenizer or CharTokenizer()
     admission = Admission(
@@ -88,6 +91,7 @@ def make_engine(
         block_size=block_size,
         max_block_size=max_block_size,
         fact_checks=fact_checks,
+        constraints=constraints,
     )
     block_manager = BlockManager(num_blocks)
     scheduler = Scheduler(block_manager, max_running, max_waiting, max_batch_tokens, prefix_caching)
@@ -146,6 +150,10 @@ class Answer:
     @property
     def provenance(self) -> list[Provenance]:
         return [origin for delta in self.deltas for origin in delta.provenance]
+
+    @property
+    def logprobs(self) -> list[TokenLogprobs]:
+        return [scored for delta in self.deltas for scored in delta.logprobs]
 
     @property
     def annotations(self) -> list[Annotation]:

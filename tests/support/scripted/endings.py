@@ -39,6 +39,15 @@ ENDINGS = {
     "stop token that is also in a stop string": Ending(
         ("x", "."), Stopping(stop=("x.",), stop_token_ids=frozenset(TOKENIZER.ids(".")))
     ),
+    "stop string completed by the last of the least tokens": Ending(
+        ("xy", "z", ".", "xy", "z"), Stopping(stop=("xyz",), min_tokens=2)
+    ),
+    "stop string begun among the least tokens": Ending(
+        ("b", "x", "y", "z"), Stopping(stop=("xyz", "b"), min_tokens=2)
+    ),
+    "stop string within the least tokens and a longer one after": Ending(
+        ("x", "y", "z", "zend"), Stopping(stop=("x", "xyzz"), min_tokens=1)
+    ),
     "max_tokens": Ending(("w",), length_limit=True),
     "max_tokens inside a stop string": Ending(("x", "y"), Stopping(stop=("xyz",)), length_limit=True),
     "max_tokens inside a character": Ending((b"\xc3",), length_limit=True),
@@ -63,7 +72,13 @@ def reference(answer: Sequence[int], stopping: Stopping, most: int) -> Expected:
         token_ids = list(answer[:count])
         ended = token_ids[-1] in ends
         text = TOKENIZER.decode(token_ids[:-1] if ended else token_ids)
-        found = [at for at in (text.find(stop) for stop in stopping.stop) if at >= 0]
+        least = TOKENIZER.decode(token_ids[: stopping.min_tokens])
+        found = [
+            at
+            for stop in stopping.stop
+            if count > stopping.min_tokens
+            and (at := text.find(stop, max(len(least) - len(stop) + 1, 0) if least else 0)) >= 0
+        ]
         if found:
             return Expected(token_ids, text[: min(found)], FinishReason.STOP)
         if ended:
@@ -74,11 +89,14 @@ def reference(answer: Sequence[int], stopping: Stopping, most: int) -> Expected:
 
 
 def scripted(ending: Ending, offset: int) -> tuple[list[int], list[int], Stopping]:
-    """Prompt, answer and stopping, with the ending ``offset`` tokens into the answer."""
+    """Prompt, answer and stopping, with the ending ``offset`` tokens into the answer. The least tokens are
+    counted from where the ending begins."""
     prompt = TOKENIZER.ids(*"prompt", *"abcdefghijklm"[: offset % 13], *"q" * (offset // 13))
     before = TOKENIZER.ids(*"thequickbrownfo"[:offset])
     end = TOKENIZER.ids(*ending.pieces) + [EOS] * ending.ends_with_eos
     stopping = ending.stopping
+    if stopping.min_tokens:
+        stopping = replace(stopping, min_tokens=stopping.min_tokens + len(before))
     if ending.length_limit:
         stopping = replace(stopping, max_tokens=len(before) + len(end))
     beyond = TOKENIZER.ids(*"jumpsoverthelazydogandthensomemore")

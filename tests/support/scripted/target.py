@@ -57,6 +57,9 @@ class CharTokenizer:
     def encode_conversation(self, messages: Sequence[Message]) -> list[int]:
         return self.encode("".join(f"{message.role}: {message.content}\n" for message in messages))
 
+    def token_bytes(self, token_id: int) -> bytes:
+        return self._pieces[token_id]
+
     def decode(self, token_ids: Sequence[int]) -> str:
         return b"".join(self._pieces[token_id] for token_id in token_ids).decode(errors="replace")
 

@@ -11,6 +11,7 @@ from common.errors import InvalidRequest
 from common.types import (
     Block,
     FactCheck,
+    GenerateRequest,
     Mode,
     SamplingParams,
     SparseDistribution,
@@ -92,6 +93,28 @@ def test_an_answer_of_no_tokens_is_refused(max_tokens: int) -> None:
     with pytest.raises(InvalidRequest) as caught:
         Stopping(max_tokens=max_tokens)
     assert caught.value.field == "max_tokens"
+
+
+@pytest.mark.parametrize(("fewest", "most"), [(-1, None), (4, 3)])
+def test_a_least_number_of_tokens_below_none_or_above_the_most_is_refused(
+    fewest: int, most: int | None
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        Stopping(max_tokens=most, min_tokens=fewest)
+    assert caught.value.field == "min_tokens"
+
+
+@pytest.mark.parametrize("count", [-1, 21])
+def test_a_number_of_log_probabilities_out_of_range_is_refused(count: int) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        GenerateRequest("r", "x", top_logprobs=count)
+    assert caught.value.field == "top_logprobs"
+
+
+def test_a_cache_salt_that_is_too_long_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        GenerateRequest("r", "x", cache_salt="s" * 257)
+    assert caught.value.field == "cache_salt"
 
 
 def test_a_veto_under_rejection_sampling_is_refused() -> None:

@@ -135,3 +135,26 @@ def test_a_conversation_of_no_turns_is_refused(tokenizer: Tokenizer) -> None:
     with pytest.raises(InvalidRequest) as caught:
         tokenizer.encode_conversation([])
     assert caught.value.field == "messages"
+
+
+def test_every_token_of_the_tiny_tokenizer_is_its_own_bytes() -> None:
+    assert TINY.bytewise is not None
+    for character in "aé✓ \n":
+        (token_id,) = TINY.encode(character)
+        assert TINY.token_bytes(token_id) == character.encode()
+    assert TINY.bytewise.eos_tokens == [EOS]
+
+
+def test_all_tokens_that_end_an_answer_are_ends_of_a_grammar_too() -> None:
+    both = Tokenizer(tiny_tokenizer(), eos_token_ids=[5, 7])
+    assert both.eos_token_ids == {EOS, 5, 7}
+    assert both.bytewise is not None
+    assert sorted(both.bytewise.eos_tokens) == [EOS, 5, 7]
+
+
+def test_a_tokenizer_that_cannot_be_read_as_bytes_still_gives_the_text_of_a_token() -> None:
+    made = tiny_tokenizer()
+    made.backend_tokenizer.decoder = tokenizers.decoders.Fuse()
+    tokenizer = Tokenizer(made)
+    assert tokenizer.bytewise is None
+    assert tokenizer.token_bytes(tokenizer.encode("é")[0]) == "é".encode()
