@@ -103,12 +103,6 @@ def held_at_first(context: tuple[int, ...], token: int) -> bool:
 
 
 MASKED: dict[str, tuple[SamplingParams, Stopping, Constraint | None, Allows]] = {
-    "regex": (
-        SamplingParams(temperature=1.2),
-        TO_THE_END,
-        Constraint(ConstraintKind.REGEX, "[a-z][aeiou][a-z]{5}"),
-        letters_vowel_letters,
-    ),
     "regex and top-k": (
         SamplingParams(temperature=1.5, top_k=6, logit_bias={4: 2.0}),
         TO_THE_END,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from common.types import Commit, Mode, Open, SamplingParams
 from draft_service.session import Session
@@ -24,6 +24,8 @@ def opening(
     tree_width: int = 1,
     hidden_states: bool = False,
     publish: bool = False,
+    grammar: str = "",
+    held_tokens: Mapping[int, int] = {},
 ) -> Open:
     return Open(
         session_id=session_id,
@@ -39,6 +41,8 @@ def opening(
         tree_width=tree_width,
         hidden_states=hidden_states,
         publish=publish,
+        grammar=grammar,
+        held_tokens=held_tokens,
     )
 
 

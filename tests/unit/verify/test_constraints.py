@@ -84,7 +84,7 @@ async def test_any_number_may_ask_for_the_same_at_once() -> None:
 
 
 async def test_one_that_is_cancelled_does_not_leave_its_answer_to_the_next() -> None:
-    async with constraints(TOKENIZER) as checked:
+    async with constraints(TOKENIZER, seconds=1.0) as checked:
         await checked.matcher(regex("a"))
         cancelled = asyncio.create_task(checked.matcher(ENDLESS))
         await asyncio.sleep(0.1)
