@@ -13,8 +13,8 @@ import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, grammar_from
 from numpy.typing import NDArray
 
+from common.constraint import Constraint, ConstraintKind
 from common.errors import InvalidRequest
-from common.types import Constraint, ConstraintKind
 
 MOST_COMPILED = 64
 MOST_CHOICES = 1024

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from common.constraint import Constraint
 from common.errors import InvalidRequest
 
 LONGEST_CACHE_SALT = 256
-LARGEST_CONSTRAINT_BYTES = 1 << 16
 MOST_LOGPROBS = 20
 
 
@@ -90,31 +90,6 @@ class SamplingParams:
     @property
     def penalised(self) -> bool:
         return (self.repetition_penalty, self.frequency_penalty, self.presence_penalty) != (1.0, 0.0, 0.0)
-
-
-class ConstraintKind(enum.Enum):
-    JSON_SCHEMA = "json_schema"
-    REGEX = "regex"
-    CHOICE = "choice"
-    GRAMMAR = "grammar"
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """What the whole answer must match.
-
-    Attributes:
-        text: a JSON schema, a regular expression, a JSON list of strings, or a grammar in Lark or GBNF.
-        field: what the client calls it, for errors.
-    """
-
-    kind: ConstraintKind
-    text: str
-    field: str = "constraint"
-
-    def __post_init__(self) -> None:
-        fits = 0 < len(self.text.encode()) <= LARGEST_CONSTRAINT_BYTES
-        _require(fits, self.field, f"1 to {LARGEST_CONSTRAINT_BYTES} bytes long")
 
 
 @dataclass(frozen=True, slots=True)

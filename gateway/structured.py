@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from common.constraint import Constraint, ConstraintKind
 from common.errors import InvalidRequest
-from common.types import Constraint, ConstraintKind
 from gateway.schema import GenerationBody, ResponseFormat, StructuredOutputs
 
 _ANY_OBJECT = '{"type": "object"}'

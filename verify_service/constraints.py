@@ -11,9 +11,9 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
 from common import logging
+from common.constraint import LARGEST_CONSTRAINT_BYTES, Constraint
 from common.errors import InvalidRequest, Overloaded, Unavailable
 from common.grammar import Compiler, Matcher
-from common.types import LARGEST_CONSTRAINT_BYTES, Constraint
 
 _MOST_CHECKED = 256
 _MOST_WAITING = 32

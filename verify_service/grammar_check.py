@@ -10,9 +10,9 @@ import json
 import resource
 import sys
 
+from common.constraint import Constraint, ConstraintKind
 from common.errors import InvalidRequest
 from common.grammar import lower
-from common.types import Constraint, ConstraintKind
 
 _MOST_MEMORY_BYTES = 2 << 30
 

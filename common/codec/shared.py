@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from common.constraint import Constraint, ConstraintKind
 from common.errors import InvalidRequest
-from common.types import Constraint, ConstraintKind, DraftEndpoint, FactCheck, Mode, SamplingParams
+from common.types import DraftEndpoint, FactCheck, Mode, SamplingParams
 from protos.tandem.v1 import types_pb2
 
 MODES = {

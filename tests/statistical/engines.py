@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from common.constraint import Constraint
 from common.grammar import Compiler
 from common.model.block_manager import BlockManager
 from common.model.runner import ModelRunner, model_thread
 from common.model.tokenizer import Tokenizer
 from common.types import (
-    Constraint,
     Delta,
     DraftEndpoint,
     GenerateRequest,

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from common.types import Block, Constraint, ConstraintKind, Mode, SamplingParams, Stopping
+from common.constraint import Constraint, ConstraintKind
+from common.types import Block, Mode, SamplingParams, Stopping
 from tests.statistical import drafts
 from tests.statistical.drafts import InProcessDraft
 from tests.statistical.engines import ANSWER, TO_THE_END, count_outcomes

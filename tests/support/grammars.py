@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import numpy as np
 from llguidance import LLTokenizer, TokenizerWrapper
 
+from common.constraint import Constraint, ConstraintKind
 from common.grammar import Compiler, Matcher, lower
-from common.types import Constraint, ConstraintKind
 from tests.support.scripted import EOS, CharTokenizer
 from verify_service.constraints import Constraints
 

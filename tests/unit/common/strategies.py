@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from common.constraint import Constraint, ConstraintKind
 from common.types import (
     Annotation,
     Block,
     Close,
     Commit,
-    Constraint,
-    ConstraintKind,
     Delta,
     DraftEndpoint,
     FactCheck,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common import grammar
+from common.constraint import LARGEST_CONSTRAINT_BYTES, Constraint, ConstraintKind
 from common.errors import InvalidRequest
 from common.grammar import lower
-from common.types import LARGEST_CONSTRAINT_BYTES, Constraint, ConstraintKind
 from tests.support.grammars import allowed_text, compiler, regex_matcher
 from tests.support.scripted import EOS, CharTokenizer
 

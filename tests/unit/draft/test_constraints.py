@@ -10,9 +10,10 @@ import torch
 
 from common import sampling
 from common.allowed import Allowed
+from common.constraint import Constraint, ConstraintKind
 from common.grammar import lower
 from common.model.runner import model_thread
-from common.types import Constraint, ConstraintKind, Mode, Proposed, SamplingParams
+from common.types import Mode, Proposed, SamplingParams
 from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
 from draft_service.session import Session

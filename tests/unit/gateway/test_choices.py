@@ -70,7 +70,12 @@ async def test_counters_and_completion_tokens_are_summed_and_the_prompt_is_count
 ) -> None:
     backend.verify.script = script(STARTED, delta("a", FLAG), FINISHED)
     answer = (await client.post(CHAT, json=chat_body(n=2))).json()
-    assert answer["usage"] == {"prompt_tokens": 5, "completion_tokens": 4, "total_tokens": 9}
+    assert answer["usage"] == {
+        "prompt_tokens": 5,
+        "completion_tokens": 4,
+        "total_tokens": 9,
+        "prompt_tokens_details": {"cached_tokens": 3},
+    }
     speculation = answer["tandem"]["speculation"]
     assert speculation["draft_tokens"] == 16
     assert speculation["accepted_per_position"] == [4, 2, 0, 0]

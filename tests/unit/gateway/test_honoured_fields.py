@@ -9,9 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from common.constraint import Constraint, ConstraintKind
 from common.types import (
-    Constraint,
-    ConstraintKind,
     FactCheck,
     GenerateRequest,
     Message,

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
+from common.constraint import Constraint, ConstraintKind
 from common.errors import InvalidRequest, Overloaded
-from common.types import Constraint, ConstraintKind, GenerateRequest
+from common.types import GenerateRequest
 from tests.support.grammars import allowed_text, compiler, constraints
 from tests.support.scripted import CharTokenizer, ask, make_engine, read, running
 from verify_service import constraints as module

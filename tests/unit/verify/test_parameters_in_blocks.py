@@ -8,15 +8,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from common.types import (
-    Constraint,
-    ConstraintKind,
-    GenerateRequest,
-    Mode,
-    SamplingParams,
-    SpeculationParams,
-    Stopping,
-)
+from common.constraint import Constraint, ConstraintKind
+from common.types import GenerateRequest, Mode, SamplingParams, SpeculationParams, Stopping
 from tests.support.grammars import constraints
 from tests.support.scripted import (
     EOS,

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from common.constraint import Constraint, ConstraintKind
 from common.grammar import Compiler
 from common.model.block_manager import BlockManager
 from common.model.runner import ModelRunner, model_thread
 from common.model.tokenizer import Tokenizer
-from common.types import Constraint, ConstraintKind, SamplingParams, SpeculationParams, Stopping
+from common.types import SamplingParams, SpeculationParams, Stopping
 from tests.support.models import tiny_model, tiny_tokenizer
 from tests.support.scripted import (
     Answer,
