@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -65,7 +64,6 @@ def table(found: Mapping[str, Divergence]) -> str:
 
 def main() -> None:
     options = _options()
-    torch.set_num_threads(os.cpu_count() or 1)
     chosen = texts.load(options.texts, options.count) if options.texts else _own_answers(options)
     num_blocks = BlockManager.blocks_for(max(len(text.prompt) + len(text.answer) for text in chosen))
     reference = runners.make(runners.REFERENCE, num_blocks)

@@ -11,7 +11,7 @@ from bench.machine import Machine
 from bench.passes import PassCosts
 from bench.peers.race import Results
 
-_NAME_WIDTH = 26
+_NAME_WIDTH = 32
 _CELL_WIDTH = 14
 
 
