@@ -140,7 +140,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=store.cache_dir() / "peers", help="of environments")
     parser.add_argument("--json", type=Path, help="also write every sample to this file")
     setup = parser.add_subparsers(dest="command").add_parser("setup", help="make the peers' environments")
-    setup.add_argument("names", nargs="*", choices=[[], *environments.RECIPES], help="default: all")
+    setup.add_argument("names", nargs="*", choices=environments.RECIPES, help="default: all")
     options = parser.parse_args()
     options.variant = options.variant or [Variant(_TANDEM, {})]
     return options

@@ -11,7 +11,7 @@ import openvino_genai
 
 from bench.peers.workers import lines
 
-_CACHE_GIGABYTES = 2
+_CACHE_GIGABYTES = 1
 _GUESSES = 5
 _NGRAM = 3
 
