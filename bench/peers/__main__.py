@@ -49,7 +49,7 @@ def main() -> None:
     options = _options()
     if options.command == "setup":
         made = environments.find(options.cache)
-        for name in options.names or made:
+        for name in options.names:
             made[name].make()
         return
     described = machine.describe()
@@ -122,6 +122,13 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def _peer(name: str) -> str:
+    """``choices`` would refuse the empty list that stands for all."""
+    if name not in environments.RECIPES:
+        raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(environments.RECIPES)}")
+    return name
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
     prompts.add_options(parser, per_group=3)
@@ -140,7 +147,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=store.cache_dir() / "peers", help="of environments")
     parser.add_argument("--json", type=Path, help="also write every sample to this file")
     setup = parser.add_subparsers(dest="command").add_parser("setup", help="make the peers' environments")
-    setup.add_argument("names", nargs="*", choices=environments.RECIPES, help="default: all")
+    setup.add_argument(
+        "names", nargs="*", type=_peer, default=list(environments.RECIPES), help="default: all"
+    )
     options = parser.parse_args()
     options.variant = options.variant or [Variant(_TANDEM, {})]
     return options
