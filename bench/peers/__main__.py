@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
@@ -52,6 +53,8 @@ def main() -> None:
         for name in options.names:
             made[name].make()
         return
+    # As after Ctrl-C: whatever was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     described = machine.describe()
     _say(str(described))
     costs = passes.measure_all(options.pass_weights) if _TANDEM in options.engines else {}

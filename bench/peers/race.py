@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bench.peers.contestant import Contestant
 
-_WARM_UP_TOKENS = 16
+_WARM_UP_TOKENS = 4
 
 Say = Callable[[str], None]
 
