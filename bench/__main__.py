@@ -6,7 +6,7 @@ import argparse
 import asyncio
 
 from bench import prompts, report
-from bench.measure import compare
+from bench.measure import ALWAYS_PREFILL, compare
 from bench.transformers_reference import generate_all
 from tandem.local import LocalStack
 from tandem.stack import Draft
@@ -16,7 +16,7 @@ def main() -> None:
     options = _options()
     chosen = prompts.load(options.prompts, options.per_group)
     draft = Draft({"TANDEM_DRAFT_SOURCE": options.source})
-    with LocalStack({options.source: draft}) as stack:
+    with LocalStack({options.source: draft}, ALWAYS_PREFILL) as stack:
         rounds = asyncio.run(compare(stack, chosen, options.max_tokens, options.block_size, options.repeats))
     print(report.table(rounds))
     if options.reference:

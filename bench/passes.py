@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch.profiler import ProfilerActivity, profile
 
 from bench import runners
@@ -28,8 +26,8 @@ class PassCosts:
     """
     Attributes:
         seconds: the median pass, by how many tokens it checks.
-        shares: of a pass's wall time, by operator, the longest first; the last one is what is spent between
-            operators. Profiling itself lengthens what it measures.
+        shares: of a pass's wall time, by torch's operators, the longest first; the last one is what is spent
+            outside of them, in Python or in a kernel of our own. Profiling itself lengthens what it measures.
         shares_width: how many tokens that pass checked.
     """
 
@@ -76,23 +74,22 @@ def _shares(runner: Runner, segment: Segment, repeats: int) -> dict[str, float]:
 
 
 def shares(operators: Mapping[str, float], wall: float) -> dict[str, float]:
-    """The longest operators' parts of ``wall``, the others' together, and the time outside all of them."""
+    """The longest operators' parts of ``wall``, the others' together, and the time outside of all."""
     longest = sorted(operators.items(), key=lambda item: -item[1])
     named = {name: seconds / wall for name, seconds in longest[:_SHOWN_OPERATORS]}
     others = sum(seconds for _, seconds in longest[_SHOWN_OPERATORS:]) / wall
-    return {**named, "other operators": others, "between operators": 1 - sum(named.values()) - others}
+    return {**named, "other operators": others, "outside of torch": 1 - sum(named.values()) - others}
 
 
 def measure_all(weights: Sequence[str], repeats: int = REPEATS) -> dict[str, PassCosts]:
-    """Each format's pass costs, one runner in memory at a time, on every core."""
-    torch.set_num_threads(os.cpu_count() or 1)
+    """Each format's pass costs, one runner in memory at a time."""
     num_blocks = BlockManager.blocks_for(CONTEXT + max(WIDTHS))
     return {name: measure(runners.make(name, num_blocks), repeats) for name in weights}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.passes", description=__doc__)
-    parser.add_argument("--weights", nargs="+", choices=runners.WEIGHTS, default=[runners.REFERENCE])
+    parser.add_argument("--weights", nargs="+", choices=runners.WEIGHTS, default=["auto"])
     parser.add_argument("--repeats", type=int, default=REPEATS)
     options = parser.parse_args()
     for name, costs in measure_all(options.weights, options.repeats).items():

@@ -19,6 +19,7 @@ from common.types import Message
 
 _ROWS = 16  # of a pass that is compared: as few as verifying has, so that the same kernels are measured
 _PREFILL_ROWS = 128
+_COMPARED = ("bfloat16", "int8", "int4")
 
 
 def compare(
@@ -66,8 +67,8 @@ def main() -> None:
     options = _options()
     chosen = texts.load(options.texts, options.count) if options.texts else _own_answers(options)
     num_blocks = BlockManager.blocks_for(max(len(text.prompt) + len(text.answer) for text in chosen))
-    reference = runners.make(runners.REFERENCE, num_blocks)
-    others = {name: runners.make(name, num_blocks) for name in options.weights}
+    others = {name: runners.make(name, num_blocks, options.backend) for name in options.weights}
+    reference = runners.reference(num_blocks)  # the last one made says how many threads torch has
     print(f"against {runners.REFERENCE}, over {len(chosen)} answers")
     print(table(compare(reference, others, chosen)))
 
@@ -81,7 +82,7 @@ def _own_answers(options: argparse.Namespace) -> list[Text]:
         for prompt in prompts.load(options.prompts, options.per_group)
     ]
     longest = max(map(len, asked)) + options.max_tokens
-    runner = runners.make(runners.REFERENCE, texts.blocks_needed(longest))
+    runner = runners.reference(texts.blocks_needed(longest))
     return texts.greedy(runner, asked, options.max_tokens, {tokenizer.eos_token_id})
 
 
@@ -93,8 +94,10 @@ def _options() -> argparse.Namespace:
         "--texts", type=Path, help="an .npz of prompts with answers, instead of float32's own"
     )
     parser.add_argument("--count", type=int, default=40, help="how many rows of --texts, evenly picked")
-    others = [name for name in runners.WEIGHTS if name != runners.REFERENCE]
-    parser.add_argument("--weights", nargs="+", choices=others, default=others)
+    parser.add_argument("--weights", nargs="+", choices=runners.WEIGHTS, default=_COMPARED)
+    parser.add_argument(
+        "--backend", choices=runners.BACKENDS, default="auto", help="of all but the reference"
+    )
     return parser.parse_args()
 
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import torch
+import os
+from typing import get_args
 
-from common.model import store
+from common.model import loading, store
 from common.model.batch import Runner
-from common.model.runner import ModelRunner
+from common.model.names import BackendName, WeightsName
 
 REFERENCE = "float32"
-WEIGHTS = (REFERENCE, "bfloat16")
+WEIGHTS: tuple[str, ...] = get_args(WeightsName)
+BACKENDS: tuple[str, ...] = get_args(BackendName)
 
 
-def make(weights: str, num_blocks: int) -> Runner:
-    """
+def make(weights: str, num_blocks: int, backend: str = "auto") -> Runner:
+    """As the verify service makes it on a CPU, on every core.
+
     Args:
-        weights: one of ``WEIGHTS``.
         num_blocks: of the runner's own KV pool.
     """
-    folder = store.resolve(store.EMBEDDED)
-    return ModelRunner(store.load_model(folder, getattr(torch, weights), "cpu"), num_blocks)
+    threads = os.cpu_count() or 1
+    wanted = loading.Wanted(store.EMBEDDED, num_blocks, threads, weights, backend, device="cpu")
+    return loading.load(wanted).runner
+
+
+def reference(num_blocks: int) -> Runner:
+    """Plain float32 through transformers' own modules."""
+    return make(REFERENCE, num_blocks, "general")

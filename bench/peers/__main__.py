@@ -17,9 +17,10 @@ from functools import partial
 from pathlib import Path
 
 from bench import machine, passes, prompts, runners
+from bench.measure import ALWAYS_PREFILL
 from bench.peers import engines, environments, race, table
 from bench.peers.contestant import STREAMS, Contestant
-from common.model import store
+from common.model import cache, store
 from common.model.tokenizer import Tokenizer
 from tandem.local import LocalStack
 
@@ -76,7 +77,7 @@ def main() -> None:
 def _tandems(options: argparse.Namespace, stacks: ExitStack) -> Iterator[engines.Entry]:
     for variant in options.variant if _TANDEM in options.engines else ():
         _say(f"starting {variant.name}")
-        stack = stacks.enter_context(LocalStack(environment=variant.environment))
+        stack = stacks.enter_context(LocalStack(environment=ALWAYS_PREFILL | variant.environment))
         yield from engines.tandem(variant.name, stack.url, options.block_size)
 
 
@@ -146,8 +147,8 @@ def _options() -> argparse.Namespace:
         help="a Tandem stack with variables of its own, NAME:VARIABLE=VALUE,…; may be given again",
     )
     parser.add_argument("--block-size", type=int, default=4, help="guesses per block of Tandem's drafts")
-    parser.add_argument("--pass-weights", nargs="*", choices=runners.WEIGHTS, default=[runners.REFERENCE])
-    parser.add_argument("--cache", type=Path, default=store.cache_dir() / "peers", help="of environments")
+    parser.add_argument("--pass-weights", nargs="*", choices=runners.WEIGHTS, default=["auto"])
+    parser.add_argument("--cache", type=Path, default=cache.cache_dir() / "peers", help="of environments")
     parser.add_argument("--json", type=Path, help="also write every sample to this file")
     setup = parser.add_subparsers(dest="command").add_parser("setup", help="make the peers' environments")
     setup.add_argument(

@@ -15,7 +15,6 @@ from bench.peers.contestant import STREAMS, Contestant, Row, Server
 from bench.peers.environments import OPENVINO_WEIGHTS, Environment
 from common.model import store
 
-_MODEL = "smollm2-135m-instruct"
 _CONTEXT = 2048  # of one stream
 _GUESSES = 5
 _NGRAM = 3
@@ -94,7 +93,7 @@ def _vllm(environment: Environment) -> Iterator[Entry]:
     command = [
         *(environment.program("python"), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", store.resolve(store.EMBEDDED)),
-        *("--served-model-name", _MODEL, "--dtype", "bfloat16", "--no-enable-prefix-caching"),
+        *("--served-model-name", store.EMBEDDED, "--dtype", "bfloat16", "--no-enable-prefix-caching"),
         *("--max-num-seqs", str(max(STREAMS)), "--max-model-len", str(_CONTEXT)),
     ]
     method = {"method": "ngram", "num_speculative_tokens": _GUESSES, "prompt_lookup_max": _NGRAM}
@@ -114,13 +113,13 @@ def _served(
 @asynccontextmanager
 async def _stack(row: Row, url: str, speculation: Mapping[str, object]) -> AsyncIterator[Contestant]:
     async with processes.client(url) as client:
-        yield Server(row, client, _MODEL, {"speculation": speculation})
+        yield Server(row, client, store.EMBEDDED, {"speculation": speculation})
 
 
 @asynccontextmanager
 async def _server(row: Row, command: Sequence[str]) -> AsyncIterator[Contestant]:
     async with processes.server(command, {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}) as client:
-        yield Server(row, client, _MODEL)
+        yield Server(row, client, store.EMBEDDED)
 
 
 def _absence(environment: Environment) -> str:

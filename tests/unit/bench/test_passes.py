@@ -39,12 +39,12 @@ def test_shares_of_a_pass_add_up_to_all_of_it() -> None:
     assert next(iter(shares)) == "operator 10"
     assert shares["operator 10"] == pytest.approx(0.1)
     assert shares["other operators"] == pytest.approx(0.01 + 0.02)
-    assert shares["between operators"] == pytest.approx(0.45)
+    assert shares["outside of torch"] == pytest.approx(0.45)
     assert sum(shares.values()) == pytest.approx(1.0)
 
 
 def test_the_table_compares_each_width_with_one_token() -> None:
-    costs = passes.PassCosts({1: 0.006, 8: 0.009}, {"mm": 0.75, "between operators": 0.25}, 8)
+    costs = passes.PassCosts({1: 0.006, 8: 0.009}, {"mm": 0.75, "outside of torch": 0.25}, 8)
     table = passes.table("int8", costs)
     assert "8: 9.00 (1.50 ×)" in table
-    assert "the pass of 8 goes: mm 75 %, between operators 25 %" in table
+    assert "the pass of 8 goes: mm 75 %, outside of torch 25 %" in table
