@@ -4,10 +4,10 @@ READY  := $(VENV)/.ready
 CODE   := common draft_service verify_service fact_check_service router gateway tandem bench tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format protos lock bench
+.PHONY: help setup serve test check format protos lock bench bench-peers bench-quality peers
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 setup: $(READY) ## install everything pinned into .venv and convert the embedded model, once
 
@@ -45,3 +45,12 @@ lock: setup ## pin the newest versions that pyproject.toml allows
 
 bench: setup ## measure the stack over HTTP, with and without drafts
 	$(PYTHON) -m bench
+
+bench-peers: setup ## measure the stack beside the other engines that are set up
+	$(PYTHON) -m bench.peers
+
+bench-quality: setup ## compare each weight format with float32, token by token
+	$(PYTHON) -m bench.quality
+
+peers: setup ## give the other engines environments of their own
+	$(PYTHON) -m bench.peers setup

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from pathlib import Path
 
 from bench import prompts, report
-from bench.measure import compare
+from bench.measure import ALWAYS_PREFILL, compare
 from bench.transformers_reference import generate_all
 from tandem.local import LocalStack
 from tandem.stack import Draft
-
-_SPEC_BENCH = Path(__file__).parents[1] / "../shared/data/spec_bench/dev.jsonl"
 
 
 def main() -> None:
     options = _options()
     chosen = prompts.load(options.prompts, options.per_group)
     draft = Draft({"TANDEM_DRAFT_SOURCE": options.source})
-    with LocalStack({options.source: draft}) as stack:
+    with LocalStack({options.source: draft}, ALWAYS_PREFILL) as stack:
         rounds = asyncio.run(compare(stack, chosen, options.max_tokens, options.block_size, options.repeats))
     print(report.table(rounds))
     if options.reference:
@@ -29,8 +26,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--prompts", type=Path, default=_SPEC_BENCH, help="a Spec-Bench file of JSON lines")
-    parser.add_argument("--per-group", type=int, default=3, help="prompts of each of the six groups")
+    prompts.add_options(parser, per_group=3)
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--block-size", type=int, default=4)
     parser.add_argument("--source", choices=["ngram", "self"], default="ngram")

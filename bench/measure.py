@@ -16,6 +16,8 @@ from tandem.local import LocalStack
 from tandem.stack import HOST
 
 MODEL = "smollm2-135m-instruct"
+ALWAYS_PREFILL = {"TANDEM_VERIFY_PREFIX_CACHING": "false"}
+"""Of a measured stack: the second answer to a prompt must cost what the first one did."""
 
 
 @dataclass(frozen=True)

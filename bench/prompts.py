@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+_SPEC_BENCH = Path(__file__).parents[1] / "../shared/data/spec_bench/dev.jsonl"
 _OWN_GROUP = {"translation", "summarization", "qa", "math_reasoning", "rag"}
 
 
@@ -14,6 +16,12 @@ _OWN_GROUP = {"translation", "summarization", "qa", "math_reasoning", "rag"}
 class Prompt:
     group: str
     text: str
+
+
+def add_options(parser: argparse.ArgumentParser, per_group: int) -> None:
+    """``--prompts`` and ``--per-group``, what ``load`` takes."""
+    parser.add_argument("--prompts", type=Path, default=_SPEC_BENCH, help="a Spec-Bench file of JSON lines")
+    parser.add_argument("--per-group", type=int, default=per_group, help="prompts of each of the six groups")
 
 
 def load(path: Path, per_group: int) -> list[Prompt]:

@@ -43,7 +43,7 @@ def resolve(name: str) -> str:
         ConfigError: for a folder without safetensors, or an embedded model that is not installed.
     """
     if name == EMBEDDED:
-        return str(_converted(_embedded_file()))
+        return str(_converted(embedded_file()))
     path = Path(name)
     if path.suffix == ".gguf":
         return str(_converted(path))
@@ -139,7 +139,7 @@ def default_dtype(device: str) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
-def _embedded_file() -> Path:
+def embedded_file() -> Path:
     """Found without importing its package, which is a plug-in of a program we do not need."""
     spec = importlib.util.find_spec(_EMBEDDED_PACKAGE)
     if spec is None or not spec.submodule_search_locations:

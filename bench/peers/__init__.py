@@ -1,0 +1,1 @@
+"""Tandem beside other engines, in one run on the same weights and prompts."""
