@@ -76,14 +76,13 @@ def main() -> None:
 def _own_answers(options: argparse.Namespace) -> list[Text]:
     """What the reference says to Spec-Bench."""
     tokenizer = Tokenizer(store.load_tokenizer(store.resolve(store.EMBEDDED)))
-    assert tokenizer.eos_token_id is not None
     asked = [
         tokenizer.encode_conversation([Message("user", prompt.text)])
         for prompt in prompts.load(options.prompts, options.per_group)
     ]
     longest = max(map(len, asked)) + options.max_tokens
     runner = runners.reference(texts.blocks_needed(longest))
-    return texts.greedy(runner, asked, options.max_tokens, {tokenizer.eos_token_id})
+    return texts.greedy(runner, asked, options.max_tokens, tokenizer.eos_token_ids)
 
 
 def _options() -> argparse.Namespace:
