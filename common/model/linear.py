@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from common.model.fused.layout import GROUP, LANES, Format
 from common.model.fused.weights import linear as keep_linear
 
 _ROWS_TO_OPTIMISE_FOR = 8
+_SMALLEST = 1e-30  # as in fused/kernel/linear.h
 _FORMATS = {"int8": Format.INT8, "int4": Format.INT4}
 
 
@@ -39,17 +39,25 @@ class PackedLinear(nn.Module):
 
 
 class Multiplier:
-    """The kernel's threads for linears that are run one by one."""
+    """The kernel's threads for linears that are run one by one; for one caller at a time."""
 
     def __init__(self, threads: int) -> None:
-        """Raises Unavailable where the kernel cannot be compiled."""
+        """
+        Raises:
+            Unavailable: where the kernel cannot be compiled.
+            MemoryError: where the system has no more threads.
+        """
+        assert threads > 0
         self._kernel = library.load()
         self._handle = self._kernel.tandem_multiplier(threads)
-        weakref.finalize(self, self._kernel.tandem_forget, self._handle)
+        if not self._handle:
+            raise MemoryError(f"no memory for {threads} threads")
+        library.release_with(self, self._kernel.tandem_forget, self._handle)
 
     def __call__(self, linear: library.Linear, x: Tensor) -> Tensor:
-        """[rows, inputs] to [rows, outputs], float32."""
-        out = torch.empty(len(x), linear.outputs)
+        """[rows, inputs] to [rows, outputs], float32 and contiguous."""
+        assert x.dtype == torch.float32 and x.is_contiguous() and x.shape[1] == linear.inputs
+        out = torch.empty(len(x), linear.outputs, dtype=torch.float32)
         failed = self._kernel.tandem_multiply(
             self._handle, ctypes.byref(linear), x.data_ptr(), len(x), out.data_ptr()
         )
@@ -71,7 +79,7 @@ class KernelLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, x.shape[-1]).contiguous()
-        return self._multiplier(self._linear, rows)[:, : self._outputs].reshape(*x.shape[:-1], -1)
+        return self._multiplier(self._linear, rows)[:, : self._outputs].reshape(*x.shape[:-1], self._outputs)
 
 
 class TorchLinear(nn.Module):
@@ -102,14 +110,15 @@ class TorchLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, x.shape[-1] // GROUP, GROUP).transpose(0, 1)  # [groups, rows, 32]
         most = rows.abs().amax(-1, keepdim=True)
-        quanta = torch.round(rows * torch.where(most > 0, 127 / most, 0))
+        quanta = torch.round(rows * torch.where(most > _SMALLEST, 127 / most, 0))
         step = most / 127
         products = torch.bmm(quanta, self._quanta.to(quanta.dtype))
         groups = step * (self._scale * products + self._minimum * quanta.sum(-1, keepdim=True))
         total = torch.zeros_like(groups[0])
         for group in groups:
             total = total + group
-        return (total if self._bias is None else total + self._bias).reshape(*x.shape[:-1], -1)
+        out = total if self._bias is None else total + self._bias
+        return out.reshape(*x.shape[:-1], out.shape[-1])
 
 
 def pack(model: Any) -> None:

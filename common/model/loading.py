@@ -18,6 +18,7 @@ from common.model.fused.architecture import Architecture, Unsupported
 from common.model.fused.layout import GROUP, int4_values
 from common.model.fused.packed_file import packed_file
 from common.model.fused.runner import FusedRunner
+from common.model.fused.weights import RECIPES
 from common.model.runner import ModelRunner
 
 log = logging.get("model")
@@ -73,11 +74,14 @@ def load(wanted: Wanted) -> Loaded:
     config = store.load_config(folder, wanted.layers)
     weights = _weights(wanted.weights, folder, device)
     wanted = replace(wanted, weights=weights, device=device)
-    reason = "it was asked for" if wanted.backend == "general" else _why_not_fused(config, wanted)
-    if wanted.backend == "fused" and reason:
-        raise ConfigError(f"the fused backend cannot run this model: {reason}", field="backend")
-    runner = _general(folder, wanted) if reason else _fused(folder, config, wanted)
-    backend = "general" if reason else "fused"
+    reason, backend = None, "fused"
+    try:
+        runner = _fused(folder, config, wanted)
+    except (Unsupported, library.Unavailable) as error:
+        if wanted.backend == "fused":
+            raise ConfigError(f"the fused backend cannot run this model: {error}", field="backend") from None
+        reason, backend = str(error), "general"
+        runner = _general(folder, wanted)
     log.info("loaded", model=wanted.name, weights=weights, backend=backend, because=reason, device=device)
     return Loaded(runner, config, folder, device, weights, backend, _numerics(config, weights, backend))
 
@@ -104,20 +108,14 @@ def _is_int4(folder: str) -> bool:
     return torch.equal((quanta * scale.float() + minimum.float()).flatten(1), weight.float())
 
 
-def _why_not_fused(config: Any, wanted: Wanted) -> str | None:
-    if wanted.device != "cpu":
-        return f"it is for a CPU, not for {wanted.device}"
-    if wanted.weights == "float16":
-        return "it has no float16 weights"
-    try:
-        library.load()
-        Architecture.of(config)
-    except (Unsupported, library.Unavailable) as error:
-        return str(error)
-    return None
-
-
 def _fused(folder: str, config: Any, wanted: Wanted) -> Runner:
+    """Raises Unsupported or Unavailable, which say why another backend must do."""
+    if wanted.backend == "general":
+        raise Unsupported("the general backend was asked for")
+    if wanted.device != "cpu":
+        raise Unsupported(f"it is for a CPU, not for {wanted.device}")
+    if wanted.weights not in RECIPES:
+        raise Unsupported(f"it has no {wanted.weights} weights")
     torch.set_num_threads(1)  # idle OpenMP threads would spin on the cores that the kernel's threads need
     layers = config.num_hidden_layers
     with store.open_tensors(folder) as tensors, packed_file(folder, wanted.weights, layers) as packed:

@@ -71,6 +71,16 @@ def tiny_model(seed: int, attention: str = IMPLEMENTATION, config: Any = None, *
     return model.eval().requires_grad_(False)
 
 
+def livened(model: Any, seed: int) -> Any:
+    """The same model with norms that are not 1 and biases that are not 0."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
 def tiny_tokenizer(vocabulary: int = 64) -> PreTrainedTokenizerFast:
     """One token per character, after ``<unk>`` and ``<eos>``: what it encodes it decodes to the same text."""
     characters = itertools.chain(_CHARACTERS, (chr(code) for code in itertools.count(0x3B1)))

@@ -12,6 +12,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from common.model.fused.layout import GROUP, LANES
 
 _FAMILY = ("llama", "mistral", "qwen2", "qwen3")
+_BEYOND = 256  # guesses made at the end of the context lie past it
 _STATIC_ROPE = ("default", "linear", "llama3", "yarn")
 
 
@@ -23,6 +24,7 @@ class Unsupported(Exception):
 class Architecture:
     """
     Attributes:
+        positions: that have angles.
         windows: of each layer the tokens a row may look back to, itself included; 0: all.
         cosines, sines: float32 [positions, head size / 2].
     """
@@ -47,7 +49,12 @@ class Architecture:
         """From a transformers configuration. Raises Unsupported."""
         _check(config)
         head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        cosines, sines = _angles(config, config.max_position_embeddings)
+        positions = config.max_position_embeddings + _BEYOND
+        cosines, sines = _angles(config, positions)
+        _require(
+            2 * cosines.shape[1] == head_size,
+            f"its rotary embedding turns {2 * cosines.shape[1]} of {head_size} channels",
+        )
         return Architecture(
             layers=config.num_hidden_layers,
             hidden=config.hidden_size,
@@ -56,7 +63,7 @@ class Architecture:
             head_size=head_size,
             intermediate=config.intermediate_size,
             vocabulary=config.vocab_size,
-            positions=config.max_position_embeddings,
+            positions=positions,
             epsilon=config.rms_norm_eps,
             tied=config.tie_word_embeddings,
             query_key_norm=config.model_type == "qwen3",
@@ -69,6 +76,10 @@ class Architecture:
 def _check(config: Any) -> None:
     _require(config.model_type in _FAMILY, f"the architecture {config.model_type} is not of the Llama family")
     _require(config.hidden_act == "silu", f"its activation is {config.hidden_act}, not silu")
+    _require(
+        getattr(config, "quantization_config", None) is None,
+        "its weights are quantised already",
+    )
     rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
     _require(rope in _STATIC_ROPE, f"its rotary embedding {rope} changes with the context")
     head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

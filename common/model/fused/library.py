@@ -7,9 +7,12 @@ import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
+import weakref
+from collections.abc import Callable
 from ctypes import POINTER, Structure, c_float, c_int32, c_void_p
 from pathlib import Path
 
@@ -79,6 +82,20 @@ def load() -> ctypes.CDLL:
     return library
 
 
+def release_with(owner: object, release: Callable[[int], None], handle: int) -> None:
+    """Call ``release(handle)`` when ``owner`` goes.
+
+    Not when the process ends, where a pass may still be running and the system takes back everything; nor in
+    a fork, which lacks the threads that would be waited for.
+    """
+    weakref.finalize(owner, _release, release, handle, os.getpid()).atexit = False
+
+
+def _release(release: Callable[[int], None], handle: int, process: int) -> None:
+    if os.getpid() == process:
+        release(handle)
+
+
 def build() -> Path:
     """The compiled kernel in the cache; compiled now if it is not there. Safe against a concurrent build.
 
@@ -91,14 +108,14 @@ def build() -> Path:
     target = cache_dir() / "kernels" / f"tandem-{isa}-{_digest(isa)}.so"
     if target.is_file():
         return target
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
+    compiler = shlex.split(os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++") or "")
+    if not compiler:
         raise Unavailable("no C++ compiler: install g++ or clang++, or set CXX")
     target.parent.mkdir(parents=True, exist_ok=True)
-    log.info("compiling the kernel, once", isa=isa, compiler=compiler)
+    log.info("compiling the kernel, once", isa=isa, compiler=shlex.join(compiler))
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as scratch:
         made = Path(scratch) / target.name
-        _compile([compiler, *_FLAGS, *_ISA_FLAGS[isa], str(_SOURCES / "forward.cpp"), "-o", str(made)])
+        _compile([*compiler, *_FLAGS, *_ISA_FLAGS[isa], str(_SOURCES / "forward.cpp"), "-o", str(made)])
         made.replace(target)
     return target
 

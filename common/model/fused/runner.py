@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from common.model.batch import Move, Output, Segment
+from common.model.block_manager import BLOCK_SIZE
 from common.model.fused import library
 from common.model.fused.architecture import Architecture
 from common.model.fused.packed_file import PackedFile
@@ -22,7 +22,7 @@ class FusedRunner:
     """The same interface and the same results as ``ModelRunner``, in one native call a pass.
 
     Every row is computed by itself, whatever it is computed with: its logits have the same bits alone, in any
-    batch, with any number of guesses, from a prompt in one piece or in many.
+    batch, with any number of guesses, from a prompt in one piece or in many. For one caller at a time.
     """
 
     def __init__(
@@ -44,8 +44,11 @@ class FusedRunner:
 
         Raises:
             Unavailable: where the kernel cannot be compiled.
-            MemoryError: where the KV pool does not fit.
+            Unsupported: where a tensor is missing.
+            MemoryError: where the KV pool does not fit, or the system has no more threads.
         """
+        assert threads > 0 and num_blocks * BLOCK_SIZE < 2**31
+        assert all(0 <= layer <= architecture.layers for layer in hidden_layers), hidden_layers
         self._kernel = library.load()
         self._architecture = architecture
         self._hidden_layers = len(hidden_layers)
@@ -66,16 +69,22 @@ class FusedRunner:
         )
         self._model = self._kernel.tandem_create(ctypes.byref(config), ctypes.byref(pointers))
         if not self._model:
-            raise MemoryError("the KV pool does not fit into memory")
-        weakref.finalize(self, self._kernel.tandem_destroy, self._model)
+            raise MemoryError(f"no memory for {num_blocks} blocks of keys and values and {threads} threads")
+        library.release_with(self, self._kernel.tandem_destroy, self._model)
+        self._limits = _limits(architecture, num_blocks)
 
     def run(self, segments: Sequence[Segment], moves: Sequence[Move] = ()) -> list[Output]:
-        """One pass, as ``batch.Runner`` has it."""
-        batch = _Batch(segments, moves)
-        logits = torch.empty(batch.num_logits, self._architecture.vocabulary)
+        """One pass, as ``batch.Runner`` has it.
+
+        Raises:
+            IndexError: for a token, a position, a block or a slot that there is not; nothing has run then.
+        """
+        batch = _Batch(segments, moves, self._limits)
+        logits = torch.empty(batch.num_logits, self._architecture.vocabulary, dtype=torch.float32)
         hidden = None
         if any(segment.hidden for segment in segments):
-            hidden = torch.empty(batch.rows, self._hidden_layers * self._architecture.hidden)
+            width = self._hidden_layers * self._architecture.hidden
+            hidden = torch.empty(batch.rows, width, dtype=torch.float32)
         arguments = batch.arguments(logits, hidden)
         if self._kernel.tandem_run(self._model, ctypes.byref(arguments)):
             raise MemoryError("a pass does not fit into memory")
@@ -85,7 +94,7 @@ class FusedRunner:
 class _Batch:
     """The arrays of one pass; they must live until it is done."""
 
-    def __init__(self, segments: Sequence[Segment], moves: Sequence[Move]) -> None:
+    def __init__(self, segments: Sequence[Segment], moves: Sequence[Move], limits: Mapping[str, int]) -> None:
         self._segments = segments
         counts = [len(segment.token_ids) for segment in segments]
         self._starts = list(itertools.accumulate(counts, initial=0))
@@ -94,6 +103,8 @@ class _Batch:
         token_ids, positions, parents, table, wanted, blocks = [], [], [], [], [], []  # type: ignore[var-annotated]
         for row, count, segment in zip(self._starts, counts, segments, strict=False):
             token_ids += segment.token_ids
+            assert len(segment.blocks) * BLOCK_SIZE >= segment.start + count
+            assert max(segment.logits, len(segment.parents)) <= count
             root = segment.start + count - len(segment.parents)
             positions += range(segment.start, root)
             parents += itertools.repeat(-1, root - segment.start)
@@ -104,7 +115,7 @@ class _Batch:
             table.append((row, count, segment.start, root, len(blocks), 0))
             blocks += segment.blocks
             wanted += range(row + count - segment.logits, row + count)
-        self._arrays = {
+        arrays = {
             "token_ids": token_ids,
             "positions": positions,
             "parents": parents,
@@ -114,10 +125,13 @@ class _Batch:
             "move_sources": [move.source for move in moves],
             "move_targets": [move.target for move in moves],
         }
+        self._memory = {name: np.array(values, np.int32) for name, values in arrays.items()}
         self._moves = len(moves)
+        for name, limit in limits.items():
+            if self._memory[name].view(np.uint32).max(initial=0) >= limit:  # a negative one looks large
+                raise IndexError(f"{name} must be from 0 to {limit - 1}")
 
     def arguments(self, logits: Tensor, hidden: Tensor | None) -> library.Pass:
-        self._memory = {name: np.array(values, np.int32) for name, values in self._arrays.items()}
         return library.Pass(
             rows=self.rows,
             segments=len(self._segments),
@@ -136,6 +150,18 @@ class _Batch:
                 per_segment, self._segments, itertools.pairwise(self._starts), strict=True
             )
         ]
+
+
+def _limits(architecture: Architecture, num_blocks: int) -> Mapping[str, int]:
+    """What every entry of a pass's arrays must be below, where the kernel would leave its memory."""
+    slots = num_blocks * BLOCK_SIZE
+    return {
+        "token_ids": architecture.vocabulary,
+        "positions": architecture.positions,
+        "blocks": num_blocks,
+        "move_sources": slots,
+        "move_targets": slots,
+    }
 
 
 def _config(architecture: Architecture) -> library.Config:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from common.model.fused import layout, library
-from common.model.fused.architecture import Architecture
+from common.model.fused.architecture import Architecture, Unsupported
 from common.model.fused.arena import Arena
 from common.model.fused.layout import Format, Packed
 from common.model.fused.packed_file import PackedFile
@@ -145,5 +145,5 @@ class Weights:
 
 def _checked(tensor: Tensor | None, name: str) -> Tensor:
     if tensor is None:
-        raise KeyError(f"the model has no tensor {name}")
+        raise Unsupported(f"it has no tensor {name}")
     return tensor

@@ -55,18 +55,25 @@ struct Cache {
             store_elements(v + d, load(value + d));
         }
     }
-    void copy(int from_block, int from_lane, Element* key, Element* value, int head, int to_lane) const {
-        const Element* k = key_block(from_block, head) + from_lane;
-        const Element* v = value_block(from_block, head) + static_cast<size_t>(from_lane) * head_size;
-        for (int d = 0; d < head_size; ++d) key[d * kBlock + to_lane] = k[d * kBlock];
-        std::copy(v, v + head_size, value + static_cast<size_t>(to_lane) * head_size);
+    // To key[d * stride] and value[d].
+    void read(int block, int lane, int head, Element* key, int stride, Element* value) const {
+        const Element* k = key_block(block, head) + lane;
+        const Element* v = value_block(block, head) + static_cast<size_t>(lane) * head_size;
+        for (int d = 0; d < head_size; ++d) key[d * stride] = k[d * kBlock];
+        std::copy(v, v + head_size, value);
+    }
+    // From key[d] and value[d].
+    void put_back(int block, int lane, int head, const Element* key, const Element* value) const {
+        Element* k = key_block(block, head) + lane;
+        for (int d = 0; d < head_size; ++d) k[d * kBlock] = key[d];
+        std::copy(value, value + head_size, value_block(block, head) + static_cast<size_t>(lane) * head_size);
     }
 };
 
 // What a thread needs of its own.
 struct Scratch {
     std::vector<float> weights;    // [queries][tokens]
-    std::vector<char> keys, values;  // a tree row's last blocks, its ancestors in order
+    std::vector<char> keys, values;  // a tree row's last blocks, its ancestors in order; tokens on the move
     std::vector<float> out;        // [queries][head size]
 };
 

@@ -66,7 +66,7 @@ struct Item {  // rows of one segment that attend together
 class Memory {
   public:
     explicit Memory(size_t size) : size_(size) {
-        base_ = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        base_ = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (base_ == MAP_FAILED) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
         madvise(base_, size, MADV_HUGEPAGE);
@@ -203,7 +203,9 @@ class Decoder : public Model {
     // Every thread runs this; `phase` parts the work and waits for all.
     void forward(int thread) {
         const TandemPass& pass = *pass_;
-        if (pass.moves) team_.phase(config_.layers, [&](int layer) { move(layer); });
+        const int heads = config_.kv_heads;
+        if (pass.moves)
+            team_.phase(config_.layers * heads, [&](int task) { move(task / heads, task % heads, scratch_[thread]); });
         team_.phase(pass.rows, [&](int row) { unpack(weights_.embedding, pass.token_ids[row], x(row)); });
         for (int index = 0; index < config_.layers; ++index) {
             keep_hidden(index);
@@ -354,7 +356,8 @@ class Decoder : public Model {
         auto* values = reinterpret_cast<Element*>(scratch.values.data());
         const auto place = [&](int slot, int position) {
             const size_t at = static_cast<size_t>(position / kBlock - shared) * kBlock * size;
-            context.cache.copy(slot / kBlock, slot % kBlock, keys + at, values + at, head, position % kBlock);
+            const int lane = position % kBlock;
+            context.cache.read(slot / kBlock, slot % kBlock, head, keys + at + lane, kBlock, values + at + lane * size);
         };
         for (int position = shared * kBlock; position < segment.root; ++position)
             place(context.blocks[position / kBlock] * kBlock + position % kBlock, position);
@@ -373,31 +376,27 @@ class Decoder : public Model {
             const Segment& segment = pass_->segment[s];
             deepest = std::max(deepest, segment.start + segment.count - segment.root);
         }
-        const size_t tail = static_cast<size_t>(deepest + 2 * kBlock) * config_.head_size * sizeof(Element);
+        const size_t tokens = std::max(deepest + 2 * kBlock, pass_->moves);
+        const size_t bytes = tokens * config_.head_size * sizeof(Element);
         Buffers::grow(scratch.weights, static_cast<size_t>(kQueries) * (last / kBlock + 1) * kBlock);
         Buffers::grow(scratch.out, static_cast<size_t>(kQueries) * config_.head_size);
-        Buffers::grow(scratch.keys, tail);
-        Buffers::grow(scratch.values, tail);
+        Buffers::grow(scratch.keys, bytes);
+        Buffers::grow(scratch.values, bytes);
     }
 
-    void move(int layer) {
+    // All tokens on the move, of one layer's head: every source is read before a target is written.
+    void move(int layer, int head, Scratch& scratch) {
         const Cache<Element> at = cache(layer);
-        const int size = config_.head_size;
-        std::vector<Element> keys(static_cast<size_t>(pass_->moves) * kBlock * size), values(keys.size());
-        for (int head = 0; head < config_.kv_heads; ++head) {
-            for (int i = 0; i < pass_->moves; ++i) {
-                const int slot = pass_->move_sources[i];
-                const size_t temporary = static_cast<size_t>(i) * kBlock * size;
-                at.copy(slot / kBlock, slot % kBlock, keys.data() + temporary, values.data() + temporary, head, 0);
-            }
-            for (int i = 0; i < pass_->moves; ++i) {
-                const int slot = pass_->move_targets[i];
-                const size_t temporary = static_cast<size_t>(i) * kBlock * size;
-                Element* key = at.key_block(slot / kBlock, head) + slot % kBlock;
-                for (int d = 0; d < size; ++d) key[d * kBlock] = keys[temporary + d * kBlock];
-                std::copy_n(values.data() + temporary, size,
-                            at.value_block(slot / kBlock, head) + static_cast<size_t>(slot % kBlock) * size);
-            }
+        const size_t size = config_.head_size;
+        auto* keys = reinterpret_cast<Element*>(scratch.keys.data());
+        auto* values = reinterpret_cast<Element*>(scratch.values.data());
+        for (int i = 0; i < pass_->moves; ++i) {
+            const int slot = pass_->move_sources[i];
+            at.read(slot / kBlock, slot % kBlock, head, keys + i * size, 1, values + i * size);
+        }
+        for (int i = 0; i < pass_->moves; ++i) {
+            const int slot = pass_->move_targets[i];
+            at.put_back(slot / kBlock, slot % kBlock, head, keys + i * size, values + i * size);
         }
     }
 

@@ -53,12 +53,15 @@ struct Activations {
     int32_t* sums = nullptr;      // the sum of the group's bytes, times -128
 };
 
+// A group of nothing larger counts as zeros: 127 over it may not be finite.
+constexpr float kSmallest = 1e-30f;
+
 // One group of a row: scaled so that the largest magnitude becomes 127.
 inline void quantise_group(const float* x, const Activations& to, int row, int group) {
     const Floats low = load(x), high = load(x + kLanes);
     const float most = largest(max(absolute(low), absolute(high)));
     const float scale = most / 127.0f;
-    const Floats inverse = all(most > 0 ? 127.0f / most : 0.0f);
+    const Floats inverse = all(most > kSmallest ? 127.0f / most : 0.0f);
     int8_t* bytes = to.bytes + static_cast<size_t>(row) * to.inputs + group * kGroup;
     store_int8(bytes, mul(low, inverse));
     store_int8(bytes + kLanes, mul(high, inverse));

@@ -26,23 +26,22 @@ inline void relax() {
 
 class Team {
   public:
+    // Throws std::system_error where the system has no more threads.
     explicit Team(int size) : size_(size) {
-        for (int index = 1; index < size; ++index) threads_.emplace_back([this, index] { serve(index); });
+        try {
+            for (int index = 1; index < size; ++index) threads_.emplace_back([this, index] { serve(index); });
+        } catch (...) {
+            end();
+            throw;
+        }
     }
 
-    ~Team() {
-        {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            ending_ = true;
-            called_.fetch_add(1, std::memory_order_release);
-        }
-        wake_.notify_all();
-        for (auto& thread : threads_) thread.join();
-    }
+    ~Team() { end(); }
 
     int size() const { return size_; }
 
-    // Call `work(index)` in every thread, the caller's included, and return when all are done.
+    // Call `work(index)` in every thread, the caller's included, and return when all are done. It must not
+    // throw: whoever leaves early is waited for forever.
     void run(const std::function<void(int)>& work) {
         work_ = &work;
         next_[0].store(0, std::memory_order_relaxed);
@@ -80,6 +79,16 @@ class Team {
         }
         for (int spins = 0; generation_.load(std::memory_order_acquire) == generation; ++spins)
             spins < kSpins ? relax() : static_cast<void>(sched_yield());
+    }
+
+    void end() {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            ending_ = true;
+            called_.fetch_add(1, std::memory_order_release);
+        }
+        wake_.notify_all();
+        for (auto& thread : threads_) thread.join();
     }
 
     void serve(int index) {

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from transformers import Gemma2Config, MistralConfig, Qwen2Config
+from transformers import (
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    MistralConfig,
+    Phi3Config,
+    Qwen2Config,
+    Qwen3Config,
+)
 
 from common.model.attention import KVPool, PackedBatch, Span, paged_attention
 from common.model.batch import Segment
-from common.model.block_manager import BLOCK_SIZE, BlockManager
 from common.model.runner import ModelRunner
-from tests.support.models import reference_logits, tiny_config, tiny_model
+from tests.support.models import livened, reference_logits, tiny_config, tiny_model
+from tests.support.streams import (
+    NUM_BLOCKS,
+    Neighbouring,
+    Pool,
+    Scattered,
+    Stream,
+    Traffic,
+    expected_logits,
+    token_ids,
+)
 
 VOCABULARY = 64
-NUM_BLOCKS = 64
 LARGEST_BLOCK = 8
 TOLERANCE = 1e-4
 SHAPE = {
@@ -31,6 +45,23 @@ SHAPE = {
     "initializer_range": 0.2,
     "pad_token_id": None,
 }
+
+
+def gpt2(**changes: Any) -> GPT2Config:
+    """It has positions that are learned, and linears that are transposed convolutions."""
+    return GPT2Config(
+        vocab_size=VOCABULARY,
+        n_layer=3,
+        n_embd=32,
+        n_head=4,
+        n_positions=128,
+        initializer_range=0.2,
+        bos_token_id=None,
+        eos_token_id=None,
+        **changes,
+    )
+
+
 CONFIGS: dict[str, Callable[[], Any]] = {
     "llama": tiny_config,
     "llama with one key head for all": lambda: tiny_config(num_key_value_heads=1),
@@ -49,94 +80,40 @@ CONFIGS: dict[str, Callable[[], Any]] = {
         final_logit_softcapping=5.0,
         **SHAPE,
     ),
+    "gemma3, every third layer looks at all": lambda: Gemma3TextConfig(
+        num_hidden_layers=3,
+        head_dim=8,
+        sliding_window=7,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+        query_pre_attn_scalar=16,
+        **SHAPE,
+    ),
+    "qwen3": lambda: Qwen3Config(num_hidden_layers=2, head_dim=16, **SHAPE),
+    "phi3": lambda: Phi3Config(num_hidden_layers=2, **SHAPE),
+    "phi3 with a window": lambda: Phi3Config(num_hidden_layers=2, sliding_window=7, **SHAPE),
+    "gpt2": gpt2,
+    "gpt2 with scores scaled by layer": lambda: gpt2(scale_attn_by_inverse_layer_idx=True),
 }
 
 
-@dataclass
-class Stream:
-    """One sequence on its way through the runner: ``computed`` of its ``tokens`` are in its blocks."""
-
-    tokens: list[int]
-    computed: int = 0
-    blocks: list[int] = field(default_factory=list)
-
-
-class Scattered:
-    """Gives out blocks so that a sequence's are hardly ever neighbours."""
-
-    def __init__(self, chance: random.Random) -> None:
-        self._free = list(range(NUM_BLOCKS))
-        chance.shuffle(self._free)
-
-    def reserve(self, stream: Stream, tokens: int) -> None:
-        while len(stream.blocks) * BLOCK_SIZE < tokens:
-            stream.blocks.append(self._free.pop())
-
-
-class Neighbouring:
-    def __init__(self, chance: random.Random) -> None:
-        self._manager = BlockManager(NUM_BLOCKS)
-
-    def reserve(self, stream: Stream, tokens: int) -> None:
-        needed = BlockManager.blocks_for(tokens) - len(stream.blocks)
-        if needed > 0:
-            stream.blocks += self._manager.allocate(needed, after=stream.blocks)
-
-
-def token_ids(chance: random.Random, count: int) -> list[int]:
-    return [chance.randrange(VOCABULARY) for _ in range(count)]
-
-
-def next_tokens(stream: Stream, chance: random.Random) -> list[int]:
-    """A chunk of the prompt; once that is in, the last token with up to 7 guesses, most of them wrong."""
-    left = stream.tokens[stream.computed :]
-    if len(left) > 1 and chance.random() < 0.6:
-        return left[: chance.randint(1, min(len(left), 24))]
-    block = left[: chance.randint(1, LARGEST_BLOCK)]
-    return block + token_ids(chance, LARGEST_BLOCK - len(block))
-
-
-def segment_of(stream: Stream, pool: Scattered | Neighbouring, chance: random.Random) -> Segment:
-    tokens = next_tokens(stream, chance)
-    pool.reserve(stream, stream.computed + len(tokens))
-    return Segment(tokens, stream.computed, list(stream.blocks), logits=chance.randint(0, len(tokens)))
-
-
-def accept(stream: Stream, segment: Segment) -> None:
-    """Keep the tokens that agree with the sequence; the rest is overwritten by the next pass."""
-    while stream.computed < len(stream.tokens) and stream.computed - segment.start < len(segment.token_ids):
-        if segment.token_ids[stream.computed - segment.start] != stream.tokens[stream.computed]:
-            break
-        stream.computed += 1
-
-
-def expected_logits(model: Any, stream: Stream, segment: Segment) -> Tensor:
-    whole = [*stream.tokens[: segment.start], *segment.token_ids]
-    logits = reference_logits(model, whole, attention="eager")
-    return logits[len(whole) - segment.logits :]
-
-
-def run_all(model: Any, reference: Any, pool: Scattered | Neighbouring, chance: random.Random) -> None:
+def run_all(model: Any, reference: Any, pool: Pool, chance: random.Random) -> None:
     runner = ModelRunner(model, NUM_BLOCKS)
-    streams = [Stream(token_ids(chance, length)) for length in (1, 3, 17, 40, 60)]
-    while unfinished := [stream for stream in streams if stream.computed < len(stream.tokens)]:
-        chosen = chance.sample(unfinished, chance.randint(1, len(unfinished)))
-        segments = [segment_of(stream, pool, chance) for stream in chosen]
-        for stream, segment, output in zip(chosen, segments, runner.run(segments), strict=True):
-            expected = expected_logits(reference, stream, segment)
-            torch.testing.assert_close(output.logits, expected, atol=TOLERANCE, rtol=0)
-            accept(stream, segment)
+    traffic = Traffic(chance, pool, LARGEST_BLOCK - 1, VOCABULARY)
+    streams = [Stream(traffic.token_ids(length)) for length in (1, 3, 17, 40, 60)]
+    for stream, segment, output in traffic.run(runner, streams):
+        expected = expected_logits(reference, stream, segment)
+        torch.testing.assert_close(output.logits, expected, atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("pool", [Scattered, Neighbouring])
 @pytest.mark.parametrize("architecture", CONFIGS)
 def test_packed_and_verified_in_blocks_a_sequence_has_the_logits_it_has_alone(
-    architecture: str, pool: type[Scattered] | type[Neighbouring]
+    architecture: str, pool: Callable[[random.Random], Pool]
 ) -> None:
     config = CONFIGS[architecture]()
     chance = random.Random(len(architecture))
-    model = tiny_model(1, config=config)
-    reference = tiny_model(1, attention="eager", config=CONFIGS[architecture]())
+    model = livened(tiny_model(1, config=config), seed=1)
+    reference = livened(tiny_model(1, attention="eager", config=CONFIGS[architecture]()), seed=1)
     run_all(model, reference, pool(chance), chance)
 
 
@@ -165,16 +142,16 @@ def test_a_pass_that_needs_no_logits_still_fills_the_cache(llama: ModelRunner, a
 @pytest.mark.parametrize("rejected", range(1, LARGEST_BLOCK + 1))
 def test_a_rejected_suffix_leaves_no_trace(llama: ModelRunner, alone: Any, rejected: int) -> None:
     chance = random.Random(rejected)
-    tokens, blocks = token_ids(chance, 20), [4, 2, 7]
+    tokens, blocks = token_ids(chance, 20, VOCABULARY), [4, 2, 7]
     llama.run([Segment(tokens[:12], 0, blocks, logits=0)])
-    llama.run([Segment(token_ids(chance, rejected), 12, blocks, logits=rejected)])
+    llama.run([Segment(token_ids(chance, rejected, VOCABULARY), 12, blocks, logits=rejected)])
     logits = llama.run([Segment(tokens[12:], 12, blocks, logits=8)])[0].logits
     torch.testing.assert_close(logits, reference_logits(alone, tokens)[12:], atol=TOLERANCE, rtol=0)
 
 
 def test_a_block_that_another_sequence_left_leaves_no_trace(llama: ModelRunner, alone: Any) -> None:
     tokens = list(range(5, 25))
-    llama.run([Segment(token_ids(random.Random(3), 32), 0, [5, 6], logits=0)])
+    llama.run([Segment(token_ids(random.Random(3), 32, VOCABULARY), 0, [5, 6], logits=0)])
     logits = llama.run([Segment(tokens, 0, [6, 5], logits=20)])[0].logits
     torch.testing.assert_close(logits, reference_logits(alone, tokens), atol=TOLERANCE, rtol=0)
 
