@@ -26,7 +26,11 @@ def model_thread() -> ThreadPoolExecutor:
 
 
 class ModelRunner:
-    """Runs any transformers decoder on packed segments; keeps their keys and values in a paged pool."""
+    """Runs any transformers decoder on packed segments; keeps their keys and values in a paged pool.
+
+    A sequence's logits are those it has alone to about 1e-4, not to the bit: torch picks the loops of its
+    matrix products and of its attention by the number of rows and keys, and each sums in an order of its own.
+    """
 
     def __init__(self, model: Any, num_blocks: int, hidden_layers: Sequence[int] = ()) -> None:
         """
