@@ -117,8 +117,8 @@ def _fused(folder: str, config: Any, wanted: Wanted) -> Runner:
     if wanted.weights not in RECIPES:
         raise Unsupported(f"it has no {wanted.weights} weights")
     torch.set_num_threads(1)  # idle OpenMP threads would spin on the cores that the kernel's threads need
-    layers = config.num_hidden_layers
-    with store.open_tensors(folder) as tensors, packed_file(folder, wanted.weights, layers) as packed:
+    place, layers = store.tensors_folder(folder), config.num_hidden_layers
+    with store.open_tensors(place) as tensors, packed_file(place, wanted.weights, layers) as packed:
         return FusedRunner(
             Architecture.of(config),
             tensors,

@@ -87,13 +87,19 @@ def load_model(folder: str, dtype: torch.dtype, device: str, layers: int | None 
     return model.to(device).eval().requires_grad_(False)
 
 
+def tensors_folder(folder: str) -> str:
+    """Where a model's safetensors are; those of a hub name are fetched, into a folder of each revision."""
+    if Path(folder).is_dir():
+        return folder
+    return str(snapshot_download(folder, allow_patterns=["*.safetensors"]))
+
+
 @contextmanager
 def open_tensors(folder: str) -> Iterator[Callable[[str], Tensor | None]]:
     """A model's tensors by name, each read when asked for; None for one that is not there."""
-    place = folder if Path(folder).is_dir() else snapshot_download(folder, allow_patterns=["*.safetensors"])
     with ExitStack() as files:
         where: dict[str, Any] = {}
-        for path in sorted(Path(place).glob("*.safetensors")):
+        for path in sorted(Path(tensors_folder(folder)).glob("*.safetensors")):
             shard = files.enter_context(safe_open(path, "pt"))
             where |= dict.fromkeys(shard.keys(), shard)
         yield lambda name: where[name].get_tensor(name) if name in where else None

@@ -64,7 +64,7 @@ def _open(path: Path, opened: ExitStack) -> Any:
     """None where there is no such file, or not a whole one."""
     try:
         return opened.enter_context(safe_open(path, "pt"))
-    except (FileNotFoundError, SafetensorError):
+    except (OSError, SafetensorError):
         return None
 
 

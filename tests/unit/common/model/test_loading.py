@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from transformers import Gemma2Config
 from common.errors import ConfigError
 from common.model import loading, store
 from common.model.batch import Runner, Segment
+from common.model.fused import library
 from common.model.fused.layout import int4_values
 from common.model.fused.runner import FusedRunner
 from common.model.loading import Loaded, Wanted
@@ -30,6 +32,17 @@ def torchs_own_threads() -> Any:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def cache(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache that holds the kernel alone; the embedded model is in the user's."""
+    folder = tmp_path / "cache"
+    (folder / "kernels").mkdir(parents=True)
+    shutil.copy(library.build(), folder / "kernels")
+    if "embedded" not in request.keywords:
+        monkeypatch.setenv("TANDEM_CACHE_DIR", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +158,7 @@ def test_without_a_compiler_the_general_backend_computes_the_same(
     folder: str, tmp_path: Path, weights: str
 ) -> None:
     with_one = logits(loading.load(wanted(folder, weights=weights, backend="general")).runner)
-    with environment(CXX="/nonexistent/c++", TANDEM_CACHE_DIR=str(tmp_path)):
+    with environment(CXX="/nonexistent/c++", TANDEM_CACHE_DIR=str(tmp_path / "empty")):
         loaded, reason = load_with_reason(wanted(folder, weights=weights))
         with pytest.raises(ConfigError, match="did not compile") as caught:
             loading.load(wanted(folder, weights=weights, backend="fused"))
@@ -188,12 +201,30 @@ def test_numerics_change_with_whatever_may_change_a_token(folder: str, other_fam
     assert loading.load(made[0]).numerics == numerics[0]
 
 
-def test_a_model_may_come_without_a_generation_config(model: Any, tmp_path: Path) -> None:
-    model.save_pretrained(tmp_path)
-    loaded = loading.load(wanted(str(tmp_path)))
-    assert loaded.eos_token_ids == {1}
-    (tmp_path / "generation_config.json").unlink()
-    assert loaded.eos_token_ids == {1}
+def test_packed_weights_are_kept_and_read_again_until_the_model_changes(
+    model: Any, tmp_path: Path, cache: Path
+) -> None:
+    folder = str(tmp_path / "model")
+    model.save_pretrained(folder)
+    cold = logits(loading.load(wanted(folder, weights="int8")).runner)
+    (kept,) = (cache / "packed").iterdir()
+    assert torch.equal(logits(loading.load(wanted(folder, weights="int8")).runner), cold)
+    assert list((cache / "packed").iterdir()) == [kept]
+    fused.model("qwen3", seed=2).save_pretrained(folder)
+    assert not torch.equal(logits(loading.load(wanted(folder, weights="int8")).runner), cold)
+
+
+def test_packed_weights_that_are_damaged_are_made_again(folder: str, cache: Path) -> None:
+    cold = logits(loading.load(wanted(folder, weights="int4")).runner)
+    (kept,) = (cache / "packed").iterdir()
+    kept.write_bytes(kept.read_bytes()[:1000])
+    assert torch.equal(logits(loading.load(wanted(folder, weights="int4")).runner), cold)
+    assert kept.stat().st_size > 1000
+
+
+def test_packed_weights_that_cannot_be_kept_keep_no_model_from_loading(folder: str, cache: Path) -> None:
+    (cache / "packed").touch()
+    assert loading.load(wanted(folder, weights="int4")).backend == "fused"
 
 
 @pytest.mark.embedded
