@@ -166,7 +166,7 @@ class Layer(Structure):
 
 
 class Config(Structure):
-    """As in kernel/forward.cpp, like all that follow."""
+    """As in kernel/interface.h, like all that follow."""
 
     _fields_ = (
         *(

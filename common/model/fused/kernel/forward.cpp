@@ -1,56 +1,12 @@
 // One packed pass of a decoder of the Llama family, from token ids to logits, in one call.
-#include <cmath>
-#include <new>
-#include <sys/mman.h>
-
 #include "attention.h"
+#include "interface.h"
 #include "linear.h"
+#include "memory.h"
+#include "rows.h"
 #include "threads.h"
 
 using namespace tandem;
-
-extern "C" {
-
-struct TandemConfig {
-    int32_t layers, hidden, heads, kv_heads, head_size, intermediate, vocabulary;
-    int32_t num_blocks, threads, half_cache, positions, hidden_layers;
-    float epsilon, attention_scale;
-};
-
-struct TandemLayer {
-    Linear qkv, output, gate_up, down;  // gate_up: panels of gate and up in turn
-    const float* input_norm;
-    const float* post_norm;
-    const float* query_norm;  // [head size] or null, as is key_norm
-    const float* key_norm;
-    int32_t window;  // tokens a row may look back to, itself included; 0: all
-    int32_t reserved;
-};
-
-struct TandemWeights {
-    const TandemLayer* layers;
-    Linear embedding, head;
-    const float* final_norm;
-    const float* cosines;  // [positions][head size / 2]
-    const float* sines;
-    const int32_t* hidden_layers;
-};
-
-struct TandemPass {
-    int32_t rows, segments, logits, moves;
-    const int32_t* token_ids;     // [rows]
-    const int32_t* positions;     // [rows]
-    const int32_t* parents;       // [rows]: the row that a tree's row follows; -1: not of a tree, or below the root
-    const Segment* segment;       // [segments]
-    const int32_t* blocks;        // block tables, one after the other
-    const int32_t* logit_rows;    // [logits]
-    const int32_t* move_sources;  // [moves] slots of the pool
-    const int32_t* move_targets;
-    float* out;                   // [logits][vocabulary]
-    float* hidden;                // [rows][hidden layers][hidden] or null
-};
-
-}  // extern "C"
 
 namespace {
 
@@ -60,93 +16,6 @@ static_assert(kPanelsPerTask % 4 == 0, "a gate-up task must yield whole groups")
 struct Item {  // rows of one segment that attend together
     int segment, row, count;
 };
-
-// Zeroed memory in huge pages where the system has them: reading it is then up to twice as fast. Pages are
-// taken when first written.
-class Memory {
-  public:
-    explicit Memory(size_t size) : size_(size) {
-        base_ = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (base_ == MAP_FAILED) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-        madvise(base_, size, MADV_HUGEPAGE);
-#endif
-    }
-    Memory(const Memory&) = delete;
-    Memory& operator=(const Memory&) = delete;
-    ~Memory() { munmap(base_, size_); }
-    char* get() const { return static_cast<char*>(base_); }
-
-  private:
-    void* base_;
-    size_t size_;
-};
-
-// Room for one linear's input.
-struct Buffers {
-    std::vector<float> floats, scales, offsets;
-    std::vector<uint16_t> bfloats;
-    std::vector<int8_t> bytes;
-    std::vector<int32_t> sums;
-
-    void reserve(size_t rows, int inputs, int32_t format) {
-        const size_t size = rows * inputs, groups = size / kGroup;
-        if (format == kFloat32) grow(floats, size);
-        if (format == kBfloat16) grow(bfloats, size);
-        if (format > kBfloat16) grow(bytes, size), grow(scales, groups), grow(offsets, groups), grow(sums, groups);
-    }
-    Activations view(int inputs) {
-        return {inputs, floats.data(), bfloats.data(), bytes.data(), scales.data(), offsets.data(), sums.data()};
-    }
-    template <typename T>
-    static void grow(std::vector<T>& buffer, size_t size) {
-        if (buffer.size() < size) buffer.resize(size);
-    }
-};
-
-void unpack(const Linear& table, int channel, float* out) {
-    const uint8_t* panel = table.data + panel_bytes(table) * (channel / kLanes);
-    const int lane = channel % kLanes;
-    for (int k = 0; k < table.inputs; ++k) {
-        const int group = k / kGroup, within = k % kGroup;
-        if (table.format == kFloat32) {
-            out[k] = reinterpret_cast<const float*>(panel)[k * kLanes + lane];
-        } else if (table.format == kBfloat16) {
-            out[k] = bfloat_to_float(reinterpret_cast<const uint16_t*>(panel)[(k / 2 * kLanes + lane) * 2 + k % 2]);
-        } else if (table.format == kInt4) {
-            const uint8_t* at = panel + group * (64 + kGroup * kLanes / 2);
-            const uint16_t* halves = reinterpret_cast<const uint16_t*>(at);
-            const uint8_t byte = at[64 + within % 16 / 4 * 64 + lane * 4 + within % 4];
-            const int quantum = within < 16 ? byte & 15 : byte >> 4;
-            out[k] = half_to_float(halves[lane]) * static_cast<float>(quantum) + half_to_float(halves[kLanes + lane]);
-        } else if (table.format == kInt8Grouped) {
-            const uint8_t* at = panel + group * (64 + kGroup * kLanes);
-            const int quantum = at[64 + within / 4 * 64 + lane * 4 + within % 4] - 128;
-            out[k] = reinterpret_cast<const float*>(at)[lane] * static_cast<float>(quantum);
-        } else {
-            const int quantum = panel[k / 4 * 64 + lane * 4 + k % 4] - 128;
-            out[k] = table.scales[channel] * static_cast<float>(quantum);
-        }
-    }
-}
-
-// x / rms(x) * weight.
-void normalise(const float* x, const float* weight, int size, float epsilon, float* out) {
-    Floats squares = zeros();
-    for (int i = 0; i < size; i += kLanes) squares = fma(load(x + i), load(x + i), squares);
-    const Floats factor = all(1.0f / std::sqrt(sum(squares) / static_cast<float>(size) + epsilon));
-    for (int i = 0; i < size; i += kLanes) store(out + i, mul(load(weight + i), mul(load(x + i), factor)));
-}
-
-// Pairs (i, i + size / 2) turn by the position's angles.
-void rotate(float* x, const float* cosines, const float* sines, int size) {
-    const int half = size / 2;
-    for (int i = 0; i < half; i += kLanes) {
-        const Floats first = load(x + i), second = load(x + i + half), cosine = load(cosines + i), sine = load(sines + i);
-        store(x + i, sub(mul(first, cosine), mul(second, sine)));
-        store(x + i + half, add(mul(second, cosine), mul(first, sine)));
-    }
-}
 
 class Model {
   public:

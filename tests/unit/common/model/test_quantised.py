@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from common.model import linear, loading, store
+from common.model import linear, store
 from common.model.batch import Segment
+from common.model.fused.architecture import Architecture
+from common.model.fused.runner import FusedRunner
 from common.model.linear import KernelLinear, TorchLinear
-from common.model.loading import Wanted
 from common.model.runner import ModelRunner
 from tests.support.kernels import environment
 from tests.support.models import livened, reference_logits, tiny_model
@@ -31,24 +31,20 @@ paint. Today the lamp is electric, and a computer in a town sixty miles away tur
 Visitors may climb the 199 steps between May and September; children under six are not admitted."""
 
 
-def tokens() -> list[int]:
-    tokenizer = store.load_tokenizer(store.resolve(store.EMBEDDED))
-    return [int(token_id) for token_id in tokenizer(PROSE)["input_ids"]][:300]
-
-
-def log_probabilities(weights: str, token_ids: list[int]) -> Tensor:
+def log_probabilities(weights: str, folder: str, token_ids: list[int]) -> Tensor:
     blocks = range(-(-len(token_ids) // 16))
-    wanted = Wanted(store.EMBEDDED, len(blocks), threads=2, weights=weights, backend="fused", device="cpu")
-    runner = loading.load(wanted).runner
+    architecture = Architecture.of(store.load_config(folder))
+    with store.open_tensors(folder) as tensors:
+        runner = FusedRunner(architecture, tensors, weights=weights, num_blocks=len(blocks), threads=2)
     return runner.run([Segment(token_ids, 0, blocks, logits=len(token_ids))])[0].logits.log_softmax(-1)
 
 
 @pytest.mark.embedded
 def test_the_embedded_model_in_int4_differs_from_float32_in_close_calls_alone() -> None:
     """Its weights are the same: what differs are inputs rounded to 8 bits and keys and values to 16."""
-    threads, token_ids = torch.get_num_threads(), tokens()
-    rounded, exact = (log_probabilities(weights, token_ids) for weights in ("int4", "float32"))
-    torch.set_num_threads(threads)
+    folder = store.resolve(store.EMBEDDED)
+    token_ids = [int(token_id) for token_id in store.load_tokenizer(folder)(PROSE)["input_ids"]]
+    rounded, exact = (log_probabilities(weights, folder, token_ids) for weights in ("int4", "float32"))
     divergence = nn.functional.kl_div(rounded, exact, log_target=True, reduction="batchmean")
     first, second = exact.topk(2).values.unbind(-1)
     same = rounded.argmax(-1) == exact.argmax(-1)
