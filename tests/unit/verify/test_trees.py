@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -298,6 +299,36 @@ def test_a_branch_kept_is_computed_and_what_does_not_lie_where_it_must_is_moved(
     sequence.keep((0, 2, 5))
     assert sequence.num_computed == 23
     assert sequence.moves == [Move(3 * 16 + 6, 3 * 16 + 5), Move(3 * 16 + 9, 3 * 16 + 6)]
+
+
+async def test_a_later_turn_starts_on_branches_that_were_moved_into_place() -> None:
+    """The last branch of an answer is only moved in a pass of whoever comes next."""
+    script = Script(VOCABULARY)
+    turns = [PROMPT]
+    for _ in range(4):
+        script.add(turns[-1], ANSWER)
+        turns.append([*turns[-1], *ANSWER[:-1], *PROMPT])
+    bench = make_engine(script, {"draft": decoys_first(script)}, tree_width=2, block_size=8)
+    async with running(bench.engine):
+        answers = [await read(bench.engine, ask(turn, "draft")) for turn in turns[:-1]]
+    assert [answer.token_ids for answer in answers] == [ANSWER] * 4
+    assert all(answer.finished.stats.accepted_tokens for answer in answers)
+    for before, answer in zip(turns, answers[1:], strict=False):
+        known = len(before) + len(ANSWER) - 1
+        assert answer.finished.usage.cached_tokens >= (known - 1) // BLOCK_SIZE * BLOCK_SIZE - BLOCK_SIZE > 0
+
+
+@pytest.mark.parametrize("draft", ["good", "bad"])
+async def test_log_probabilities_are_those_without_drafts(draft: str) -> None:
+    requests = [replace(request, top_logprobs=3) for request in seeded_requests()]
+    bench = noisy_bench(draft)
+    async with running(bench.engine):
+        plain_answers = [await read(bench.engine, replace(request, drafts=())) for request in requests]
+        drafted = [await read(bench.engine, request) for request in requests]
+    for one, other in zip(plain_answers, drafted, strict=True):
+        expected = [scored for delta in one.deltas for scored in delta.logprobs]
+        assert [scored for delta in other.deltas for scored in delta.logprobs] == expected
+        assert len(expected) == len(other.token_ids)
 
 
 async def test_a_tree_wider_than_the_deployment_allows_is_refused_by_name() -> None:
