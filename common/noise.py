@@ -38,13 +38,13 @@ def draft_seed(seed: int) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def accept_uniform(seed: int, position: int) -> float:
-    """The uniform in (0, 1) that decides acceptance at ``position``."""
-    bits = _mix(_mix(_state(seed, Stream.ACCEPT, position)) + _GOLDEN)
+def accept_uniform(seed: int, position: int, draw: int = 0) -> float:
+    """The uniform in (0, 1) that decides whether guess ``draw`` at ``position`` is accepted."""
+    bits = _mix(_mix(_state(seed, Stream.ACCEPT, position, draw)) + _GOLDEN)
     return ((bits >> 12) + 0.5) * 2.0**-52
 
 
-def exponentials(seed: int, position: int, token_ids: Tensor) -> Tensor:
+def exponentials(seed: int, position: int, token_ids: Tensor, draw: int = 0) -> Tensor:
     """Unit-exponential noise of each token at ``position``.
 
     ``argmin(noise / p)`` is a sample from p, the same one as ``argmax(log p + Gumbel)`` with
@@ -52,19 +52,21 @@ def exponentials(seed: int, position: int, token_ids: Tensor) -> Tensor:
 
     Args:
         token_ids: int64 of any shape.
+        draw: other numbers give independent noise at the same position; the target's own choice is draw 0.
 
     Returns:
         float64 of the same shape, above 0.
     """
-    state = _signed(_mix(_state(seed, Stream.CHOICE, position)))
+    state = _signed(_mix(_state(seed, Stream.CHOICE, position, draw)))
     bits = token_ids.mul(_signed(_GOLDEN)).add_(_signed((_GOLDEN + state) & _MASK))
     bits = _mix_tensor(bits)
     uniform = _shift_right(bits, 12).to(torch.float64).add_(0.5).mul_(2.0**-52)
     return uniform.log_().neg_()
 
 
-def _state(seed: int, stream: Stream, position: int) -> int:
-    return (_mix((seed + stream * _GOLDEN) & _MASK) + position * _GOLDEN) & _MASK
+def _state(seed: int, stream: Stream, position: int, draw: int) -> int:
+    key = seed + (stream + draw * len(Stream)) * _GOLDEN
+    return (_mix(key & _MASK) + position * _GOLDEN) & _MASK
 
 
 def _mix(value: int) -> int:

@@ -138,11 +138,11 @@ def choose(probs: Tensor, seed: int, position: int) -> int:
     return int(support[race.argmin()])
 
 
-def choose_sparse(distribution: SparseDistribution, seed: int, position: int) -> int:
-    """``choose`` from a few tokens with their probabilities."""
+def choose_sparse(distribution: SparseDistribution, seed: int, position: int, draw: int = 0) -> int:
+    """``choose`` from a few tokens with their probabilities; ``draw`` as in ``noise.exponentials``."""
     token_ids = torch.tensor(distribution.token_ids, dtype=torch.int64)
     weights = torch.tensor(distribution.probabilities, dtype=torch.float64)
-    race = noise.exponentials(seed, position, token_ids) / weights
+    race = noise.exponentials(seed, position, token_ids, draw) / weights
     return distribution.token_ids[int(race.argmin())]
 
 
@@ -160,6 +160,23 @@ def draft_distribution(probs: Tensor, support: int = MAX_SUPPORT) -> SparseDistr
     keep_nonzero = values > 0
     token_ids = top.indices[keep][keep_nonzero]
     return SparseDistribution(tuple(token_ids.tolist()), tuple(values[keep_nonzero].tolist()))
+
+
+def without(distribution: SparseDistribution, token_id: int) -> SparseDistribution | None:
+    """What a further sibling is drawn from: the rest, renormalised; None where nothing is left.
+
+    Rounded to the float32 that crosses the wire.
+    """
+    rest = [
+        (other, probability)
+        for other, probability in zip(distribution.token_ids, distribution.probabilities, strict=True)
+        if other != token_id
+    ]
+    if not rest:
+        return None
+    weights = torch.tensor([probability for _, probability in rest], dtype=torch.float64)
+    values = (weights / weights.sum()).to(torch.float32).tolist()
+    return SparseDistribution(tuple(other for other, _ in rest), tuple(values))
 
 
 def residual(target: Tensor, draft: SparseDistribution) -> Tensor:

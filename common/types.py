@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from common import trees
 from common.constraint import Constraint
 from common.errors import InvalidRequest
 
@@ -105,7 +106,9 @@ class Block:
     """Guesses for the tokens after the first ``base_length`` of a session.
 
     ``parents[i]`` is the index of token i's parent within the block, -1 for the committed root; empty for
-    a chain. ``distributions`` is aligned with ``token_ids``, or empty when every guess is one-hot.
+    a chain; see ``common.trees``. ``distributions`` is aligned with ``token_ids``, or empty when every guess
+    is one-hot. ``distributions[i]`` is what token i was drawn from given everything before it in the block:
+    siblings differ, so a later one's distribution leaves the earlier ones' tokens out.
     """
 
     block_id: int
@@ -119,8 +122,18 @@ class Block:
     model_version: str = ""
     drafting_seconds: float = 0.0
 
+    @property
+    def tree(self) -> tuple[int, ...]:
+        """``parents``, spelled out for a chain too."""
+        return self.parents or trees.chain(len(self.token_ids))
+
+    def shallow(self, depth: int) -> Block:
+        """The guesses before the first that is more than ``depth`` tokens from the root."""
+        deep = (node for node, found in enumerate(trees.depths(self.tree)) if found >= depth)
+        return self.prefix(next(deep, len(self.token_ids)))
+
     def prefix(self, length: int) -> Block:
-        """The block's first ``length`` guesses; of a chain only."""
+        """The block's first ``length`` guesses."""
         return replace(
             self,
             token_ids=self.token_ids[:length],
@@ -159,12 +172,15 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What became of block ``block_id`` (0: none was verified) and what follows it."""
+    """What became of block ``block_id`` (0: none was verified) and what follows it.
+
+    ``accepted_nodes``: the guesses of the block that stand, from its root down.
+    """
 
     session_id: str
     base_length: int
     block_id: int
-    accepted: int
+    accepted_nodes: tuple[int, ...]
     token_ids: tuple[int, ...]
     block_size: int
 
@@ -235,19 +251,31 @@ class SpeculationParams:
     """How drafts are used.
 
     ``mode`` None: keyed with a seed or a veto, else rejection. ``block_size`` None: the deployment's.
+    ``tree_width``, the most guesses that may follow the same text, None: the deployment's.
 
     Refusing a guess for a reason other than the target's own choice would bias rejection sampling, so a veto
-    needs the mode in which the choice is the target's whatever was drafted.
+    needs the mode in which the choice is the target's whatever was drafted. A fact is checked in running
+    text, so it needs chains.
     """
 
     disabled: bool = False
     mode: Mode | None = None
     block_size: int | None = None
+    tree_width: int | None = None
     fact_check: FactCheck = FactCheck.OFF
 
     def __post_init__(self) -> None:
         vetoed_rejection = self.fact_check is FactCheck.VETO and self.mode is Mode.REJECTION
         _require(not vetoed_rejection, "speculation.mode", "keyed when speculation.fact_check is veto")
+        width, checked = self.tree_width, self.fact_check is not FactCheck.OFF
+        _require(
+            width is None or 1 <= width <= trees.MAX_WIDTH,
+            "speculation.tree_width",
+            f"between 1 and {trees.MAX_WIDTH}",
+        )
+        _require(
+            not checked or width in (None, 1), "speculation.tree_width", "1 when speculation.fact_check is on"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +365,10 @@ class Usage:
 
 @dataclass(slots=True)
 class SpeculationStats:
-    """Counters of one answer, with the meaning of vLLM's of the same names."""
+    """Counters of one answer, with the meaning of vLLM's of the same names.
+
+    A position is a guess's distance from the committed text, so a tree may have several guesses at one.
+    """
 
     steps: int = 0
     drafts: int = 0

@@ -165,12 +165,13 @@ class DraftEngine:
     def _block(self, session: Session, guess: Guess, seconds: float) -> Block:
         session.block_size = 0
         block_id = next(self._block_ids)
-        session.remember(block_id, guess.token_ids)
+        session.remember(block_id, guess.token_ids, guess.parents)
         metrics.PROPOSED_TOKENS.inc(len(guess.token_ids))
         return Block(
             block_id=block_id,
             base_length=len(session.tokens),
             token_ids=guess.token_ids,
+            parents=guess.parents,
             distributions=guess.distributions,
             confidences=guess.confidences,
             source=self._source.name,

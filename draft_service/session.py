@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from common import trees
 from common.allowed import Allowed
 from common.errors import InvalidRequest
 from common.types import Commit, Mode, Open, SamplingParams
@@ -22,8 +23,9 @@ class Session:
     Attributes:
         tokens: the committed tokens, prompt first.
         block_size: guesses wanted now; 0: none.
+        tree_width: most of them that may follow the same text; 1: a chain is wanted.
         allowed: which tokens may come next; None: all, as far as this draft knows.
-        proposed: the latest blocks by id, of which the next commit accepts a prefix.
+        proposed: tokens and parents of the latest blocks by id; the next commit accepts a branch of one.
     """
 
     session_id: str
@@ -34,8 +36,9 @@ class Session:
     noise_seed: int
     block_size: int
     publish: bool
+    tree_width: int = 1
     allowed: Allowed | None = None
-    proposed: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    proposed: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
     def opened(cls, update: Open) -> Session:
@@ -48,6 +51,7 @@ class Session:
             noise_seed=update.noise_seed,
             block_size=update.block_size,
             publish=update.publish,
+            tree_width=update.tree_width,
             allowed=Allowed(update.vocabulary_size, update.held_tokens) if update.held_tokens else None,
         )
 
@@ -78,14 +82,20 @@ class Session:
         """
         if update.base_length != len(self.tokens):
             raise OutOfSync(f"commit at {update.base_length}, the draft holds {len(self.tokens)} tokens")
-        block = self.proposed.get(update.block_id, ())
-        if update.accepted > len(block):
-            raise OutOfSync(f"{update.accepted} tokens accepted of block {update.block_id}, not one of ours")
-        self.tokens += [*block[: update.accepted], *update.token_ids]
+        accepted = self._branch(update) if update.accepted_nodes else ()
+        self.tokens += [*accepted, *update.token_ids]
         self.proposed.clear()  # whatever else was proposed followed other tokens
         self.block_size = update.block_size
 
-    def remember(self, block_id: int, token_ids: tuple[int, ...]) -> None:
-        self.proposed[block_id] = token_ids
+    def _branch(self, update: Commit) -> tuple[int, ...]:
+        """The accepted tokens."""
+        token_ids, parents = self.proposed.get(update.block_id, ((), ()))
+        nodes = update.accepted_nodes
+        if nodes[-1] >= len(token_ids) or nodes != trees.path(parents, nodes[-1]):
+            raise OutOfSync(f"{nodes} is no branch of block {update.block_id}, or that is not one of ours")
+        return tuple(token_ids[node] for node in nodes)
+
+    def remember(self, block_id: int, token_ids: tuple[int, ...], parents: tuple[int, ...] = ()) -> None:
+        self.proposed[block_id] = (token_ids, parents or trees.chain(len(token_ids)))
         while len(self.proposed) > _REMEMBERED_BLOCKS:
             del self.proposed[next(iter(self.proposed))]

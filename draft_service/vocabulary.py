@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from common import trees
 from common.errors import FingerprintMismatch, InvalidRequest
 from common.types import Commit, Open
 
@@ -32,14 +33,18 @@ class Vocabulary:
         self._check_ids(update.sampling.logit_bias, "logit_bias")
         self._check_ids(update.held_tokens, "held_tokens")
         _check_block_size(update.block_size)
-        if update.tree_width != 1 or update.hidden_states:
-            raise InvalidRequest("this draft proposes chains and takes no hidden states", field="tree_width")
+        if not 1 <= update.tree_width <= trees.MAX_WIDTH:
+            raise InvalidRequest(f"tree_width must be between 1 and {trees.MAX_WIDTH}", field="tree_width")
+        if update.publish and update.tree_width > 1:
+            raise InvalidRequest("only chains are published", field="tree_width")
+        if update.hidden_states:
+            raise InvalidRequest("this draft takes no hidden states", field="hidden_states")
 
     def check_commit(self, update: Commit) -> None:
         """Raises InvalidRequest."""
         self._check_ids(update.token_ids, "token_ids")
         _check_block_size(update.block_size)
-        if update.base_length + update.accepted + len(update.token_ids) > self.context_length:
+        if update.base_length + len(update.accepted_nodes) + len(update.token_ids) > self.context_length:
             raise InvalidRequest(f"more than {self.context_length} tokens", field="token_ids")
 
     def _check_ids(self, token_ids: Iterable[int], field: str) -> None:

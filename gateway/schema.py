@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from common.trees import MAX_WIDTH
 from common.types import LONGEST_CACHE_SALT, MOST_LOGPROBS, FactCheck, Mode
 from gateway.errors import from_validation
 
@@ -114,6 +115,7 @@ class Speculation(_Closed):
     enabled: bool | None = None
     mode: Mode | None = None
     block_size: Annotated[int, Field(ge=1, le=16)] | None = None
+    tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None = None
     fact_check: FactCheck | None = None
 
 

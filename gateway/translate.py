@@ -137,6 +137,7 @@ def _speculation(asked: Speculation) -> SpeculationParams:
         disabled=asked.enabled is False,
         mode=asked.mode,
         block_size=asked.block_size,
+        tree_width=asked.tree_width,
         fact_check=asked.fact_check or FactCheck.OFF,
     )
 

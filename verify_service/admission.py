@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
+from common import trees
 from common.allowed import FOR_EVER, Allowed
 from common.errors import InvalidRequest
 from common.model.tokenizer import Tokenizer
@@ -24,6 +25,7 @@ class Admission:
     Attributes:
         context_length: most tokens of prompt and answer together.
         block_size: guesses per block where a request does not say.
+        tree_width: guesses after the same text where a request does not say.
         fact_checks: whether verdicts can be had.
         constraints: None: this target cannot be held to a grammar.
     """
@@ -38,6 +40,8 @@ class Admission:
     max_block_size: int
     fact_checks: bool
     constraints: Constraints | None = None
+    tree_width: int = 1
+    max_tree_width: int = trees.MAX_WIDTH
 
     async def sequence(self, request: GenerateRequest) -> Sequence:
         """Raises InvalidRequest naming the field that cannot be served."""
@@ -59,6 +63,7 @@ class Admission:
             mode=mode,
             seed=secrets.randbits(64) if seed is None else seed & (2**64 - 1),
             block_size=self._block_size(request),
+            tree_width=self._tree_width(request),
             output=Output(self.tokenizer, prompt, _ends(request), self.eos_token_ids, max_tokens),
             allowed=await self._allowed(request),
             facts=None if fact_check is FactCheck.OFF else FactCheckSession(fact_check),
@@ -117,6 +122,14 @@ class Admission:
             field = "speculation.block_size"
             raise InvalidRequest(f"{field} must be at most {self.max_block_size}", field=field)
         return 0 if request.speculation.disabled or not request.drafts else asked
+
+    def _tree_width(self, request: GenerateRequest) -> int:
+        """A fact is checked in running text, so answers that are checked get chains."""
+        asked = request.speculation.tree_width or self.tree_width
+        if asked > self.max_tree_width:
+            field = "speculation.tree_width"
+            raise InvalidRequest(f"{field} must be at most {self.max_tree_width}", field=field)
+        return asked if request.speculation.fact_check is FactCheck.OFF else 1
 
 
 def _mode(request: GenerateRequest) -> Mode:

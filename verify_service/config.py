@@ -10,6 +10,7 @@ from pydantic import Field
 from common.config import LogLevel, Port, Positive, RedisUrl
 from common.errors import ConfigError
 from common.model.names import BackendName, WeightsName
+from common.trees import MAX_WIDTH
 
 Milliseconds = Annotated[float, Field(ge=0, le=60_000)]
 
@@ -28,6 +29,7 @@ class Config:
         prefix_caching: whether a request starts on what was computed for others with the same beginning.
         max_batch_tokens: most tokens of one packed pass; longer prompts are prefilled in chunks.
         block_size: guesses asked for per block when a request does not say.
+        tree_width: guesses that may follow the same text when a request does not say; 1: chains.
         draft_wait_ms: longest a step waits for drafts.
         tag_wait_ms: longest a step waits for fact-check verdicts on blocks that may be vetoed.
         settle_wait_ms: longest a finished answer waits for outstanding fact-check verdicts.
@@ -51,6 +53,8 @@ class Config:
     max_batch_tokens: Annotated[int, Field(ge=16)] = 512
     block_size: Annotated[int, Field(ge=1, le=64)] = 4
     max_block_size: Annotated[int, Field(ge=1, le=64)] = 16
+    tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 1
+    max_tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = MAX_WIDTH
     draft_wait_ms: Milliseconds = 50.0
     tag_wait_ms: Milliseconds = 5.0
     settle_wait_ms: Milliseconds = 50.0
@@ -60,13 +64,15 @@ class Config:
     log_level: LogLevel = "info"
 
     def __post_init__(self) -> None:
-        if self.block_size > self.max_block_size:
-            raise ConfigError(
-                f"TANDEM_VERIFY_BLOCK_SIZE ({self.block_size}) exceeds "
-                f"TANDEM_VERIFY_MAX_BLOCK_SIZE ({self.max_block_size})",
-                field="TANDEM_VERIFY_BLOCK_SIZE",
-            )
+        _check_at_most("BLOCK_SIZE", self.block_size, self.max_block_size)
+        _check_at_most("TREE_WIDTH", self.tree_width, self.max_tree_width)
 
     @property
     def served_name(self) -> str:
         return self.model_name or self.model.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _check_at_most(name: str, value: int, most: int) -> None:
+    if value > most:
+        field = f"TANDEM_VERIFY_{name}"
+        raise ConfigError(f"{field} ({value}) exceeds TANDEM_VERIFY_MAX_{name} ({most})", field=field)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from concurrent.futures import Executor
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from common import logging
+from common import logging, trees
 from common.errors import Internal, InvalidRequest, TandemError
 from common.model.batch import Move, Runner, Segment
 from common.types import (
@@ -209,15 +210,15 @@ class Engine:
             ]
 
     def _judge(self, item: Work, logits: Tensor) -> _Judged | TandemError:
-        sequence = item.sequence
+        sequence, block = item.sequence, item.block or _NO_GUESSES
         sampling, allowed = sequence.request.sampling, sequence.allowed
         try:
             if allowed:
                 allowed.follow(sequence.tokens, sequence.prompt_length)
             target = TargetRows(
-                logits, sampling, sequence.tokens, sequence.prompt_length, item.guesses, allowed=allowed
+                logits, sampling, sequence.tokens, sequence.prompt_length, block, allowed=allowed
             )
-            verdict = self._acceptance[sequence.mode](target, item.block or _NO_GUESSES, sequence.seed)
+            verdict = self._acceptance[sequence.mode](target, block, sequence.seed)
         except InvalidRequest as error:  # a grammar beyond its limits is its own sequence's affair
             return error
         return _Judged(verdict, self._logprobs(item, verdict, logits))
@@ -226,8 +227,8 @@ class Engine:
         num_top = item.sequence.request.top_logprobs
         if num_top is None:
             return ()
-        decided = (*item.guesses[: verdict.accepted], verdict.token)
-        return token_logprobs(logits[: len(decided)], decided, num_top, self._admission.tokenizer.token_bytes)
+        rows = logits[[0, *(node + 1 for node in verdict.nodes)]]
+        return token_logprobs(rows, _decided(item, verdict), num_top, self._admission.tokenizer.token_bytes)
 
     def _emit(self, item: Work, judged: _Judged | TandemError | None) -> None:
         """Commit what was decided, tell the draft and the client, and end the answer where it ends."""
@@ -241,9 +242,8 @@ class Engine:
             return
         verdict = judged.verdict
         base_length = len(sequence.tokens)
-        sequence.num_computed = base_length + verdict.accepted
-        decided = (*item.guesses[: verdict.accepted], verdict.token)
-        reason = _commit(sequence, decided)
+        sequence.keep(verdict.nodes)
+        reason = _commit(sequence, _decided(item, verdict))
         self._scheduler.settle(sequence)
         delivered = tuple(sequence.tokens[base_length:])
         _count(item, min(verdict.accepted, len(delivered)), len(delivered))
@@ -254,7 +254,7 @@ class Engine:
         text, logprobs = sequence.output.take_text(), judged.logprobs[: len(delivered)]
         sequence.events.put_nowait(Delta(delivered, provenance, text, annotations, logprobs))
         if reason is None:
-            self._drafts.commit(sequence, base_length, item.block, verdict.accepted)
+            self._drafts.commit(sequence, base_length, item.block, verdict.nodes)
         else:
             self._finish(sequence, reason)
 
@@ -297,7 +297,12 @@ def _segment(item: Work) -> Segment:
         start=sequence.num_computed,
         blocks=sequence.blocks,
         logits=1 + len(item.guesses) if item.completes else 0,
+        parents=item.block.parents if item.block else (),
     )
+
+
+def _decided(item: Work, verdict: Verdict) -> tuple[int, ...]:
+    return (*(item.guesses[node] for node in verdict.nodes), verdict.token)
 
 
 def _commit(sequence: Sequence, decided: Seq[int]) -> FinishReason | None:
@@ -314,11 +319,9 @@ def _provenance(item: Work, verdict: Verdict) -> tuple[Provenance, ...]:
     if item.block is None or not item.guesses:
         return (Provenance(Origin.TARGET),)
     source = item.block.source
-    last = (
-        Provenance(Origin.BONUS)
-        if verdict.accepted == len(item.guesses)
-        else Provenance(Origin.CORRECTED, source)
-    )
+    last_node = verdict.nodes[-1] if verdict.nodes else -1
+    refused = last_node in item.block.tree  # something had been drafted there
+    last = Provenance(Origin.CORRECTED, source) if refused else Provenance(Origin.BONUS)
     return (*[Provenance(Origin.DRAFT, source)] * verdict.accepted, last)
 
 
@@ -326,7 +329,7 @@ def _count(item: Work, accepted: int, delivered: int) -> None:
     stats, guesses = item.sequence.stats, len(item.guesses)
     stats.steps += 1
     metrics.GENERATION_TOKENS.inc(delivered)
-    if not guesses:
+    if item.block is None or not guesses:
         return
     stats.drafts += 1
     stats.draft_tokens += guesses
@@ -335,13 +338,14 @@ def _count(item: Work, accepted: int, delivered: int) -> None:
     metrics.DRAFTS.inc()
     metrics.DRAFT_TOKENS.inc(guesses)
     metrics.ACCEPTED_TOKENS.inc(accepted)
-    missing = guesses - len(stats.drafted_per_position)
+    drafted = Counter(trees.depths(item.block.tree))
+    missing = len(drafted) - len(stats.drafted_per_position)
     stats.drafted_per_position += [0] * missing
     stats.accepted_per_position += [0] * missing
-    for position in range(guesses):
-        stats.drafted_per_position[position] += 1
+    for position, count in drafted.items():
+        stats.drafted_per_position[position] += count
         stats.accepted_per_position[position] += position < accepted
-        metrics.DRAFTED_PER_POSITION.labels(str(position)).inc()
+        metrics.DRAFTED_PER_POSITION.labels(str(position)).inc(count)
         metrics.ACCEPTED_PER_POSITION.labels(str(position)).inc(position < accepted)
 
 

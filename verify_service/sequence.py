@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
 from common.allowed import Allowed
 from common.errors import TandemError
 from common.model.batch import Move
+from common.model.block_manager import BLOCK_SIZE
 from common.types import GenerateEvent, GenerateRequest, Mode, SpeculationStats
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
@@ -20,6 +22,7 @@ class Sequence:
         tokens: prompt and committed output.
         max_length: ``tokens`` never grows beyond it.
         block_size: guesses asked for per block; 0: no speculation.
+        tree_width: most guesses that may follow the same text; 1: chains.
         allowed: which tokens may come next; None: all.
         blocks: KV blocks, in order.
         num_computed: tokens whose keys and values are in those blocks, once ``moves`` are made.
@@ -40,6 +43,7 @@ class Sequence:
     seed: int
     block_size: int
     output: Output
+    tree_width: int = 1
     facts: FactCheckSession | None = None
     allowed: Allowed | None = None
     blocks: list[int] = field(default_factory=list)
@@ -64,5 +68,21 @@ class Sequence:
 
     @property
     def next_block_size(self) -> int:
-        """Guesses worth asking for: one position is always the target's own."""
+        """Guesses worth asking for: one position is always the target's own. A tree may hold more guesses
+        than positions."""
+        if self.tree_width > 1:
+            return self.block_size if self.num_left > 1 else 0
         return min(self.block_size, self.num_left - 1)
+
+    def keep(self, nodes: Seq[int]) -> None:
+        """Of the guesses computed after ``tokens`` these stand; others may lie in between them."""
+        base_length = len(self.tokens)
+        self.num_computed = base_length + len(nodes)
+        self.moves += [
+            Move(self._slot(base_length + node), self._slot(base_length + depth))
+            for depth, node in enumerate(nodes)
+            if node != depth
+        ]
+
+    def _slot(self, position: int) -> int:
+        return self.blocks[position // BLOCK_SIZE] * BLOCK_SIZE + position % BLOCK_SIZE

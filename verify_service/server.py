@@ -96,6 +96,8 @@ class _Target:
             eos_token_ids=tokenizer.eos_token_ids,
             block_size=config.block_size,
             max_block_size=config.max_block_size,
+            tree_width=config.tree_width,
+            max_tree_width=config.max_tree_width,
             fact_checks=bool(config.redis_url),
             constraints=self.constraints,
         )

@@ -63,7 +63,7 @@ def update_to_proto(update: SessionUpdate) -> draft_pb2.SessionUpdate:
                 commit=draft_pb2.Commit(
                     base_length=update.base_length,
                     block_id=update.block_id,
-                    accepted=update.accepted,
+                    accepted_nodes=update.accepted_nodes,
                     token_ids=update.token_ids,
                     block_size=update.block_size,
                 ),
@@ -104,7 +104,7 @@ def update_from_proto(wire: draft_pb2.SessionUpdate) -> SessionUpdate:
                 session_id=wire.session_id,
                 base_length=commit.base_length,
                 block_id=commit.block_id,
-                accepted=commit.accepted,
+                accepted_nodes=tuple(commit.accepted_nodes),
                 token_ids=tuple(commit.token_ids),
                 block_size=commit.block_size,
             )

@@ -12,11 +12,13 @@ from draft_service.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A chain of guesses; without ``distributions`` each was certain (one-hot)."""
+    """Guesses, ``parents`` and ``distributions`` as in ``types.Block``; without ``distributions`` each was
+    certain (one-hot)."""
 
     token_ids: tuple[int, ...] = ()
     distributions: tuple[SparseDistribution, ...] = ()
     confidences: tuple[float, ...] = ()
+    parents: tuple[int, ...] = ()
 
 
 NOTHING = Guess()
@@ -33,7 +35,8 @@ class Source(Protocol):
     model_version: str
 
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
-        """Up to ``session.block_size`` guesses each; None: not ready yet, ask again.
+        """Up to ``session.block_size`` guesses each, no more than ``session.tree_width`` of them after the
+        same text; None: not ready yet, ask again.
 
         Called from one thread at a time, not the event loop's.
         """

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
+
+_MOST_MATCHES = 8
+_LENGTH_WEIGHT = 4.0  # what one more token of agreement counts
+_GOES_ON = 0.8  # belief that a continuation which was right so far is right once more
 
 
 class NgramSource:
     """The continuation of the latest earlier occurrence of the longest matching tail (Saxena 2023).
 
-    The match may run into the guesses themselves, so a repetition is continued for a whole block.
+    The match may run into the guesses themselves, so a repetition is continued for a whole block. Where a
+    tree is wanted, the continuations of several occurrences share it.
     """
 
     name = "ngram"
-    model_version = "1"
+    model_version = "2"
 
     def __init__(self, longest: int, shortest: int) -> None:
         self._lengths = range(longest, shortest - 1, -1)
@@ -30,22 +38,68 @@ class NgramSource:
     def _guess(self, session: Session) -> Guess:
         index = self._indexes.setdefault(session.session_id, _Index(self._lengths))
         index.extend(session.tokens)
-        start = index.find(session.tokens)
-        if start is None:
+        wanted = _MOST_MATCHES if session.tree_width > 1 else 1
+        matches = list(itertools.islice(index.find(session.tokens), wanted))
+        if not matches:
             return NOTHING
-        text = list(session.tokens)
-        for offset in range(session.block_size):
-            text.append(text[start + offset])
-        guesses = text[len(session.tokens) :]
-        return Guess(tuple(guesses[: session.allowed_length(guesses)]))
+        trie = _Trie()
+        for start, length in matches:
+            weight = _LENGTH_WEIGHT ** (length - matches[0][1])
+            guesses = _continuation(session.tokens, start, session.block_size)
+            trie.add(guesses[: session.allowed_length(guesses)], weight)
+        return trie.best(session.block_size, session.tree_width)
+
+
+def _continuation(tokens: Sequence[int], start: int, count: int) -> list[int]:
+    text = list(tokens)
+    for offset in range(count):
+        text.append(text[start + offset])
+    return text[len(tokens) :]
+
+
+@dataclass(slots=True)
+class _Trie:
+    """Continuations, merged as far as they agree; ``weight`` of all that go through here."""
+
+    weight: float = 0.0
+    following: dict[int, _Trie] = field(default_factory=dict)
+
+    def add(self, token_ids: Sequence[int], weight: float) -> None:
+        trie = self
+        trie.weight += weight
+        for token_id in token_ids:
+            trie = trie.following.setdefault(token_id, _Trie())
+            trie.weight += weight
+
+    def best(self, count: int, width: int) -> Guess:
+        """The ``count`` likeliest nodes, parents and likelier siblings first; of equals the one added first.
+
+        A node is as likely as its share of the continuations, less for every token further on.
+        """
+        token_ids: list[int] = []
+        parents: list[int] = []
+        order = itertools.count()
+        frontier = [(-1.0, next(order), -1, -1, self)]
+        while frontier and len(token_ids) < count:
+            belief, _, token_id, parent, trie = heapq.heappop(frontier)
+            node = -1
+            if trie is not self:
+                node = len(token_ids)
+                token_ids.append(token_id)
+                parents.append(parent)
+            ranked = sorted(trie.following.items(), key=lambda item: -item[1].weight)[:width]
+            for child_id, child in ranked:
+                share = belief * _GOES_ON * child.weight / trie.weight
+                heapq.heappush(frontier, (share, next(order), child_id, node, child))
+        return Guess(tuple(token_ids), parents=tuple(parents) if width > 1 else ())
 
 
 class _Index:
-    """Where each n-gram of the committed tokens was last followed by something."""
+    """Where each n-gram of the committed tokens was lately followed by something."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
         self._lengths = lengths
-        self._follows: dict[tuple[int, ...], int] = {}
+        self._follows: dict[tuple[int, ...], list[int]] = {}
         self._indexed = 0
 
     def extend(self, tokens: Sequence[int]) -> None:
@@ -53,13 +107,18 @@ class _Index:
         for position in range(self._indexed, len(tokens)):
             for length in self._lengths:
                 if length <= position:
-                    self._follows[tuple(tokens[position - length : position])] = position
+                    ngram = tuple(tokens[position - length : position])
+                    positions = self._follows.setdefault(ngram, [])
+                    positions.append(position)
+                    del positions[:-_MOST_MATCHES]
         self._indexed = len(tokens)
 
-    def find(self, tokens: Sequence[int]) -> int | None:
-        """The position after the latest match of the longest tail."""
+    def find(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """The positions after matches of the tail, with its length: the longest first, then the latest."""
+        seen = set()
         for length in self._lengths:
-            position = self._follows.get(tuple(tokens[-length:])) if length <= len(tokens) else None
-            if position is not None:
-                return position
-        return None
+            if length <= len(tokens):
+                for position in reversed(self._follows.get(tuple(tokens[-length:]), ())):
+                    if position not in seen:
+                        seen.add(position)
+                        yield position, length

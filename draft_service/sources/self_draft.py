@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from common import sampling
-from common.allowed import Allowed
-from common.errors import InvalidRequest
+from common import trees
 from common.model.batch import Runner, Segment
 from common.model.block_manager import BlockManager
-from common.types import Mode, SparseDistribution
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
+from draft_service.sources.growing import Growth
 
 
 @dataclass(slots=True, eq=False)
@@ -27,22 +25,20 @@ class _Cache:
 
 @dataclass(slots=True, eq=False)
 class _Draft:
-    """One session's chain in the making; ``pending`` are the tokens the next pass runs."""
+    """One session's guesses in the making; ``pending`` are the committed tokens the next pass runs."""
 
     session: Session
     cache: _Cache
     pending: list[int]
-    allowed: Allowed | None
-    token_ids: list[int] = field(default_factory=list)
-    distributions: list[SparseDistribution] = field(default_factory=list)
-    confidences: list[float] = field(default_factory=list)
+    growth: Growth
 
 
 class SelfSource:
     """Any causal LM over the target's vocabulary, run autoregressively; here the target, cut short.
 
-    All sessions that wait advance together, one packed pass per guess. The KV of a rejected suffix is rolled
-    back by keeping the part of the cache that agrees with the committed tokens.
+    All sessions that wait advance together, one packed pass per guess of a chain or level of a tree. The KV
+    of a rejected suffix is rolled back by keeping the part of the cache that agrees with the committed
+    tokens.
     """
 
     name = "self"
@@ -58,19 +54,17 @@ class SelfSource:
         results: dict[Session, Guess | None] = dict.fromkeys(sessions, NOTHING)
         drafts = [draft for session in sessions if (draft := self._prepare(session, sessions))]
         active = []
-        for draft, logits in zip(drafts, self._run(drafts), strict=True):
+        for draft, logits in zip(drafts, self._catch_up(drafts), strict=True):
             if len(draft.cache.tokens) < len(draft.session.tokens):
                 results[draft.session] = None
             else:
-                _choose(draft, logits)
+                draft.growth.plant(logits[0])
                 active.append(draft)
-        while growing := [d for d in active if len(d.token_ids) < d.session.block_size]:
-            for draft, logits in zip(growing, self._run(growing), strict=True):
-                _choose(draft, logits)
+        while growing := [draft for draft in active if not draft.growth.finished]:
+            for draft, logits in zip(growing, self._ask(growing), strict=True):
+                draft.growth.grow(logits)
         for draft in active:
-            results[draft.session] = Guess(
-                tuple(draft.token_ids), tuple(draft.distributions), tuple(draft.confidences)
-            )
+            results[draft.session] = draft.growth.guess()
         return [results[session] for session in sessions]
 
     def close(self, session_id: str) -> None:
@@ -91,7 +85,7 @@ class SelfSource:
             if not self._make_room(needed, {s.session_id for s in waiting}):
                 return None
             cache.blocks += self._block_manager.allocate(needed, after=cache.blocks)
-        return _Draft(session, cache, pending, session.follow())
+        return _Draft(session, cache, pending, Growth(session))
 
     def _make_room(self, blocks: int, keep: set[str]) -> bool:
         """Drop the caches of sessions that do not wait, the longest unused first."""
@@ -101,7 +95,7 @@ class SelfSource:
             self.close(session_id)
         return self._block_manager.can_allocate(blocks)
 
-    def _run(self, drafts: Sequence[_Draft]) -> list[Tensor]:
+    def _catch_up(self, drafts: Sequence[_Draft]) -> list[Tensor]:
         """One packed pass over every draft's pending tokens; logits [1, vocabulary] each."""
         if not drafts:
             return []
@@ -111,40 +105,22 @@ class SelfSource:
             draft.cache.tokens += draft.pending
         return [output.logits for output in outputs]
 
-
-def _choose(draft: _Draft, logits: Tensor) -> None:
-    """Add the next guess: under the target's own noise when keyed, else a sample of a declared q."""
-    session = draft.session
-    if session.sampling.greedy:  # one-hot, in either mode
-        plain = sampling.changes_nothing(session.sampling, draft.allowed)
-        _add(draft, int((logits if plain else _adjusted(draft, logits))[0].argmax()), 1.0)
-        return
-    probs = sampling.probabilities(_adjusted(draft, logits), session.sampling)[0]
-    position = len(session.tokens) + len(draft.token_ids)
-    if session.mode is Mode.KEYED:
-        token_id = sampling.choose(probs, session.noise_seed, position)
-    else:
-        distribution = sampling.draft_distribution(probs)
-        token_id = sampling.choose_sparse(distribution, session.noise_seed, position)
-        draft.distributions.append(distribution)
-    _add(draft, token_id, float(probs[token_id]))
+    def _ask(self, drafts: Sequence[_Draft]) -> list[Tensor]:
+        """One packed pass over every draft's questions; logits [tokens, vocabulary] each."""
+        segments = []
+        for draft in drafts:
+            cache, (token_ids, parents) = draft.cache, draft.growth.questions()
+            if parents:
+                del cache.tokens[len(draft.session.tokens) :]
+            segments.append(Segment(token_ids, len(cache.tokens), cache.blocks, len(token_ids), parents))
+            # Of a tree only what runs down its first slots lies where the committed tokens will.
+            cache.tokens += token_ids[: _trunk(parents)] if parents else token_ids
+        return [output.logits for output in self._runner.run(segments)]
 
 
-def _add(draft: _Draft, token_id: int, confidence: float) -> None:
-    draft.token_ids.append(token_id)
-    draft.confidences.append(confidence)
-    draft.pending = [token_id]
-
-
-def _adjusted(draft: _Draft, logits: Tensor) -> Tensor:
-    """The logits as the target will adjust its own; without the grammar, where it takes too much here."""
-    session = draft.session
-    arguments = (logits, session.sampling, session.tokens, session.prompt_length, [draft.token_ids])
-    try:
-        return sampling.adjust(*arguments, allowed=draft.allowed)
-    except InvalidRequest:
-        session.allowed = draft.allowed = None
-        return sampling.adjust(*arguments)
+def _trunk(parents: Sequence[int]) -> int:
+    """How many of a tree's first nodes each follow the one before."""
+    return _common_prefix(parents, trees.chain(len(parents)))
 
 
 def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:

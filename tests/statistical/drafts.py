@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from common import sampling
-from common.types import Block, Close, Commit, Mode, Open, Proposed, SessionUpdate, SparseDistribution
+from common import sampling, trees
+from common.types import (
+    Block,
+    Close,
+    Commit,
+    Mode,
+    Open,
+    Proposed,
+    SamplingParams,
+    SessionUpdate,
+    SparseDistribution,
+)
+from draft_service.session import Session
+from draft_service.sources.growing import Growth
 from tests.statistical.reference import Array, Target
 from verify_service.drafts.breaker import WaitBreaker
 from verify_service.drafts.link import OnAnswers, OnLost
+
+LONGEST_CONTEXT = 2
 
 Proposal = Callable[[Array, int], Array]
 
@@ -71,8 +87,8 @@ class InProcessDraft:
             case Commit():
                 _, tokens = self._sessions[update.session_id]
                 assert update.base_length == len(tokens)
-                accepted = self._blocks[update.session_id][: update.accepted] if update.block_id else ()
-                tokens += [*accepted, *update.token_ids]
+                block = self._blocks.get(update.session_id, ())
+                tokens += [*(block[node] for node in update.accepted_nodes), *update.token_ids]
                 self._answer(update.session_id, update.block_size)
             case Close():
                 del self._sessions[update.session_id]
@@ -81,6 +97,11 @@ class InProcessDraft:
         if not size:
             return
         session, tokens = self._sessions[session_id]
+        block = self._block(session, tokens, size)
+        self._blocks[session_id] = block.token_ids
+        self._on_answers([Proposed(session_id, block)])
+
+    def _block(self, session: Open, tokens: Sequence[int], size: int) -> Block:
         guesses: list[int] = []
         declared: list[SparseDistribution] = []
         for _ in range(size):
@@ -90,19 +111,60 @@ class InProcessDraft:
             declared.append(distribution)
         self._count += 1
         self.declared[self._count] = tuple(declared)
-        self._blocks[session_id] = tuple(guesses)
         q = () if self._one_hot or session.mode is Mode.KEYED else tuple(declared)
-        block = Block(self._count, len(tokens), tuple(guesses), distributions=q)
-        self._on_answers([Proposed(session_id, block)])
+        return Block(self._count, len(tokens), tuple(guesses), distributions=q)
 
     def _guess(
         self, session: Open, context: tuple[int, ...], position: int
     ) -> tuple[int, SparseDistribution]:
-        p = self._target.distribution(context, session.sampling)
-        q = torch.from_numpy(self._proposal(p, position))
+        q = self._q(session, context, position)
         distribution = sampling.draft_distribution(q)
         if self._one_hot or not self._honest:
             return int(q.argmax()), distribution
         if session.mode is Mode.KEYED:
             return sampling.choose(q, session.noise_seed, position), distribution
         return sampling.choose_sparse(distribution, session.noise_seed, position), distribution
+
+    def _q(self, session: Open, context: tuple[int, ...], position: int) -> Tensor:
+        """Of the proposal after ``context``; the target is only known for what an answer may hold."""
+        p = self._target.distribution(context[:LONGEST_CONTEXT], session.sampling)
+        return torch.from_numpy(self._proposal(p, position))
+
+
+class InProcessTreeDraft(InProcessDraft):
+    """Guesses trees as the draft service grows them, with the proposal for its model."""
+
+    def _block(self, session: Open, tokens: Sequence[int], size: int) -> Block:
+        growth = Growth(self._as_seen_by_the_source(session, tokens, size))
+        said = self._after(session, tokens)
+        growth.plant(said(()))
+        while not growth.finished:
+            token_ids, parents = growth.questions()
+            paths = [trees.path(parents, node) for node in range(len(token_ids))]
+            growth.grow(torch.stack([said(tuple(token_ids[step] for step in path)) for path in paths]))
+        guess, self._count = growth.guess(), self._count + 1
+        return Block(
+            self._count,
+            len(tokens),
+            guess.token_ids,
+            parents=guess.parents,
+            distributions=guess.distributions,
+        )
+
+    def _as_seen_by_the_source(self, session: Open, tokens: Sequence[int], size: int) -> Session:
+        """The proposal is taken as it is; one-hot guesses are its likeliest, a liar's noise is its own."""
+        drawn = replace(
+            session,
+            sampling=SamplingParams(temperature=0 if self._one_hot else 1),
+            token_ids=tokens,
+            block_size=size,
+            noise_seed=session.noise_seed if self._honest else 1,
+        )
+        return Session.opened(drawn)
+
+    def _after(self, session: Open, tokens: Sequence[int]) -> Callable[[tuple[int, ...]], Tensor]:
+        def said(path: tuple[int, ...]) -> Tensor:
+            context = (*tokens[session.prompt_length :], *path)
+            return self._q(session, context, len(tokens) + len(path)).log()
+
+        return said

@@ -40,8 +40,11 @@ _BATCH = 256
 _NUM_BLOCKS = 1024
 
 
-def engine(model: Any, draft: InProcessDraft | None, acceptance: Mapping[Mode, Acceptance]) -> Engine:
-    """Blocks of two guesses, so that one is followed by another and both by a bonus token."""
+def engine(
+    model: Any, draft: InProcessDraft | None, acceptance: Mapping[Mode, Acceptance], tree_width: int
+) -> Engine:
+    """Chains of two guesses, so that one is followed by another and both by a bonus token; trees of four."""
+    block_size = 2 if tree_width == 1 else 4
     tokenizer = Tokenizer(tiny_tokenizer())
     vocabulary = int(model.config.vocab_size)
     admission = Admission(
@@ -51,10 +54,11 @@ def engine(model: Any, draft: InProcessDraft | None, acceptance: Mapping[Mode, A
         vocabulary_size=vocabulary,
         context_length=64,
         eos_token_ids=frozenset(),
-        block_size=2,
-        max_block_size=2,
+        block_size=block_size,
+        max_block_size=block_size,
         fact_checks=False,
         constraints=Constraints(Compiler(tokenizer.bytewise, vocabulary), 60) if tokenizer.bytewise else None,
+        tree_width=tree_width,
     )
     return Engine(
         admission,
@@ -82,9 +86,10 @@ async def count_outcomes(
     acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
     stopping: Stopping = TO_THE_END,
     constraint: Constraint | None = None,
+    tree_width: int = 1,
 ) -> tuple[Array, float]:
     """How often each three-token answer came, and the share of guesses accepted. Seeds 0 to ``samples``."""
-    runs = engine(model, draft, acceptance)
+    runs = engine(model, draft, acceptance, tree_width)
     counts = np.zeros((target.vocabulary,) * ANSWER)
     loop = asyncio.create_task(runs.run())
     drafts = (DraftEndpoint("in-process", "in-process"),) if draft else ()

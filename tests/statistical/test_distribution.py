@@ -13,7 +13,7 @@ from scipy import stats
 from common.constraint import Constraint, ConstraintKind
 from common.types import Block, Mode, SamplingParams, Stopping
 from tests.statistical import drafts
-from tests.statistical.drafts import InProcessDraft
+from tests.statistical.drafts import InProcessDraft, InProcessTreeDraft
 from tests.statistical.engines import ANSWER, TO_THE_END, count_outcomes
 from tests.statistical.reference import Allows, Array, Target
 from tests.support.models import tiny_model, tiny_tokenizer
@@ -33,6 +33,13 @@ PARAMETERS = {
 }
 DRAFTS = ("good", "bad", "adversarial", "one-hot")
 CASES = [("plain", "none"), ("plain", "lying"), *itertools.product(PARAMETERS, DRAFTS)]
+TREE_CASES = [
+    *itertools.product(["plain"], [*DRAFTS, "lying"]),
+    ("penalties", "good"),
+    ("top-k", "good"),
+    ("top-p", "bad"),
+    ("bias", "one-hot"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +52,22 @@ def target(model: Any) -> Target:
     return Target(model, PROMPT)
 
 
-def make_draft(kind: str, target: Target) -> InProcessDraft | None:
+def make_draft(
+    kind: str, target: Target, made: type[InProcessDraft] = InProcessDraft
+) -> InProcessDraft | None:
     match kind:
         case "none":
             return None
         case "good":
-            return InProcessDraft(target, drafts.good)
+            return made(target, drafts.good)
         case "bad":
-            return InProcessDraft(target, drafts.bad)
+            return made(target, drafts.bad)
         case "adversarial":
-            return InProcessDraft(target, drafts.adversarial)
+            return made(target, drafts.adversarial)
         case "lying":
-            return InProcessDraft(target, drafts.bad, honest=False)
+            return made(target, drafts.bad, honest=False)
         case _:
-            return InProcessDraft(target, drafts.good, one_hot=True)
+            return made(target, drafts.good, one_hot=True)
 
 
 def chi_square(counts: Array, expected: Array) -> float:
@@ -84,6 +93,21 @@ async def test_answers_have_the_targets_distribution(
     assert p_value > 0.001, f"p = {p_value:.2g} at an acceptance rate of {acceptance:.2f}"
     if kind == "good":
         assert acceptance > 0.5, "a good draft that is not accepted tests nothing"
+
+
+@pytest.mark.parametrize(("parameters", "kind"), TREE_CASES)
+@pytest.mark.parametrize("mode", Mode, ids=lambda mode: mode.value)
+async def test_answers_drafted_as_trees_have_the_targets_distribution(
+    model: Any, target: Target, mode: Mode, parameters: str, kind: str
+) -> None:
+    params, draft = PARAMETERS[parameters], make_draft(kind, target, InProcessTreeDraft)
+    counts, acceptance = await count_outcomes(
+        model, target, params, mode, draft=draft, samples=SAMPLES, tree_width=3
+    )
+    p_value = chi_square(counts, target.outcomes(params))
+    assert p_value > 0.001, f"p = {p_value:.2g} at an acceptance rate of {acceptance:.2f}"
+    if kind == "good":
+        assert acceptance > 0.2, "of four guesses hardly one is accepted; that tests nothing"
 
 
 # Characters of the tiny tokenizer by id; id 1 ends an answer.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from common import trees
 from common.types import Block
 from verify_service.acceptance.target import TargetRows, Verdict
 
@@ -9,12 +10,17 @@ from verify_service.acceptance.target import TargetRows, Verdict
 def accept_keyed(target: TargetRows, block: Block, seed: int) -> Verdict:
     """Gumbel coupling (Daliri et al. 2024): target and draft choose under the same noise.
 
-    The committed tokens are the target's choices whatever was drafted, so they depend on nothing but the
-    target, the prompt, the parameters and ``seed``. With temperature 0 the choice is the argmax.
+    Of a tree the branch stands that holds the target's choices. The committed tokens are those choices
+    whatever was drafted, so they depend on nothing but the target, the prompt, the parameters and ``seed``.
+    With temperature 0 the choice is the argmax.
     """
-    for row, guess in enumerate(block.token_ids):
+    following = trees.children(block.tree)
+    nodes: list[int] = []
+    row = 0
+    while True:
         own = target.choice(row, seed)
-        if own != guess:
-            return Verdict(row, own)
-    accepted = len(block.token_ids)
-    return Verdict(accepted, target.choice(accepted, seed))
+        chosen = next((node for node in following[row] if block.token_ids[node] == own), None)
+        if chosen is None:
+            return Verdict(tuple(nodes), own)
+        nodes.append(chosen)
+        row = chosen + 1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from common import noise, sampling
+from common import noise, sampling, trees
 from common.types import Block, SparseDistribution
 from verify_service.acceptance.keyed import accept_keyed
 from verify_service.acceptance.target import TargetRows, Verdict
@@ -17,25 +17,43 @@ Residual = Callable[[Tensor, SparseDistribution], Tensor]
 def accept_rejection(
     target: TargetRows, block: Block, seed: int, residual: Residual = sampling.residual
 ) -> Verdict:
-    """Speculative sampling: Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2.
+    """Speculative sampling (Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2), and for trees
+    multi-round speculative sampling (Miao et al. 2023, "SpecInfer", algorithm 3).
 
-    A guess x drawn from q is taken with probability min(1, p(x) / q(x)). At the first refusal the token is
-    drawn from norm(max(0, p - q)); after a block taken whole one more is drawn from p. A guess that came
-    without a distribution counts as drawn from a one-hot q.
+    A guess x drawn from q is taken with probability min(1, p(x) / q(x)). Where it is refused, p becomes
+    norm(max(0, p - q)) and its next sibling is tried against that; after the last one the token is drawn from
+    what p has become. After a guess without followers one more is drawn from p. A guess that came without a
+    distribution counts as drawn from a one-hot q.
+
+    Exact because each q is what the guess was drawn from *given its earlier siblings*: whatever they were,
+    the tokens a round yields have the distribution p that the round began with, by induction from the last
+    round to the first. It takes noise of its own for every guess.
 
     Args:
-        residual: what replaces a refused guess; a test swaps it to show that the exactness tests notice.
+        residual: what p becomes; a test swaps it to show that the exactness tests notice.
     """
     if target.greedy:  # p is one-hot: a guess stands when it is the argmax, and else the argmax replaces it
         return accept_keyed(target, block, seed)
-    for row, guess in enumerate(block.token_ids):
-        p = target.probabilities(row)
-        q = block.distributions[row] if block.distributions else SparseDistribution((guess,), (1.0,))
-        position = target.position + row
-        if noise.accept_uniform(seed, position) * _probability(q, guess) >= float(p[guess]):
-            return Verdict(row, sampling.choose(residual(p, q), seed, position))
-    accepted = len(block.token_ids)
-    return Verdict(accepted, target.choice(accepted, seed))
+    following, draws = trees.children(block.tree), trees.draws(block.tree)
+    nodes: list[int] = []
+    row = 0
+    while True:
+        p, position = target.probabilities(row), target.position(row)
+        for node in following[row]:
+            guess, q = block.token_ids[node], _drawn_from(block, node)
+            if noise.accept_uniform(seed, position, draws[node]) * _probability(q, guess) < float(p[guess]):
+                break
+            p = residual(p, q)
+        else:
+            return Verdict(tuple(nodes), sampling.choose(p, seed, position))
+        nodes.append(node)
+        row = node + 1
+
+
+def _drawn_from(block: Block, node: int) -> SparseDistribution:
+    if block.distributions:
+        return block.distributions[node]
+    return SparseDistribution((block.token_ids[node],), (1.0,))
 
 
 def _probability(distribution: SparseDistribution, token_id: int) -> float:

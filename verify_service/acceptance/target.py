@@ -1,4 +1,4 @@
-"""The target's view of a block: its distribution at every drafted position and one beyond."""
+"""The target's view of a block: its distribution before every guess and after each branch."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from common import sampling
+from common import sampling, trees
 from common.allowed import Allowed
-from common.types import SamplingParams
+from common.types import Block, SamplingParams
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The first ``accepted`` guesses stand; ``token`` is the target's own, right after them."""
+    """The guesses ``nodes`` stand, from the root of the block down; ``token``, the target's own, follows."""
 
-    accepted: int
+    nodes: tuple[int, ...]
     token: int
+
+    @property
+    def accepted(self) -> int:
+        return len(self.nodes)
 
 
 class TargetRows:
-    """Row i is the target's distribution after the committed tokens and the first i guesses.
+    """Row 0 is the target's distribution after the committed tokens, row i + 1 that after guess i.
 
     Rows are worked out when asked for: after a rejection the rest is never looked at. So a grammar only ever
     follows guesses that stand, and fails where it would have failed without them.
@@ -33,27 +37,31 @@ class TargetRows:
         params: SamplingParams,
         committed: Sequence[int],
         prompt_length: int,
-        guesses: Sequence[int],
+        block: Block,
         *,
         allowed: Allowed | None = None,
     ) -> None:
         """
         Args:
-            logits: [len(guesses) + 1, vocabulary].
+            logits: [guesses + 1, vocabulary].
             allowed: has followed ``committed``; None: every token may come.
         """
         self._logits = logits
         self._params = params
         self._committed = committed
         self._prompt_length = prompt_length
-        self._guesses = guesses
+        self._guesses = block.token_ids
+        self._tree = block.tree
         self._allowed = allowed
         self._greedy: list[int] | None = None
 
-    @property
-    def position(self) -> int:
-        """Where in the sequence row 0's token goes."""
-        return len(self._committed)
+    def path(self, row: int) -> tuple[int, ...]:
+        """The guessed tokens between the committed ones and the row's position."""
+        return tuple(self._guesses[node] for node in trees.path(self._tree, row - 1))
+
+    def position(self, row: int) -> int:
+        """Where in the sequence the row's token goes."""
+        return len(self._committed) + len(self.path(row))
 
     @property
     def greedy(self) -> bool:
@@ -67,7 +75,7 @@ class TargetRows:
         """The target's own token at ``row`` under the noise of ``seed``."""
         if self._params.greedy:
             return self._greedy_choice(row)
-        return sampling.choose(self.probabilities(row), seed, self.position + row)
+        return sampling.choose(self.probabilities(row), seed, self.position(row))
 
     def _greedy_choice(self, row: int) -> int:
         if not sampling.changes_nothing(self._params, self._allowed):
@@ -82,6 +90,6 @@ class TargetRows:
             self._params,
             self._committed,
             self._prompt_length,
-            [self._guesses[:row]],
+            [self.path(row)],
             allowed=self._allowed,
         )

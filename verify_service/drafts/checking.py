@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from common import sampling
+from common import sampling, trees
 from common.types import Block, Mode, SparseDistribution
 
 _SUM_TOLERANCE = 1e-3
@@ -16,28 +16,65 @@ class InvalidBlock(Exception):
     """The block is not one; it is dropped and counted."""
 
 
-def check_block(block: Block, vocabulary_size: int, largest: int, mode: Mode) -> Block:
-    """The block as acceptance may use it: at most ``largest`` guesses, in a chain.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a block may be: so many guesses, so many of them after the same text, ids below ``vocabulary``."""
+
+    guesses: int
+    tree_width: int
+    vocabulary_size: int
+    mode: Mode
+
+
+def check_block(block: Block, asked: Asked) -> Block:
+    """The block as acceptance may use it; a tree that is a chain has no ``parents``.
+
+    A block is refused for what no honest draft sends, never for what it happened to draw: under rejection
+    sampling that would favour some outcomes.
 
     Raises:
-        InvalidBlock: for token ids outside the vocabulary, a tree, lists that do not match, or
-            distributions that are not.
+        InvalidBlock: for token ids outside the vocabulary, too many guesses or siblings, lists that do not
+            match, or distributions that are not.
     """
     if not 0 <= block.drafting_seconds < math.inf:
         raise InvalidBlock("a drafting time that is no time")
-    if len(block.token_ids) > largest:
-        raise InvalidBlock(f"{len(block.token_ids)} guesses where {largest} were asked for")
-    if not all(token_id < vocabulary_size for token_id in block.token_ids):
+    if len(block.token_ids) > asked.guesses:
+        raise InvalidBlock(f"{len(block.token_ids)} guesses where {asked.guesses} were asked for")
+    if not all(token_id < asked.vocabulary_size for token_id in block.token_ids):
         raise InvalidBlock("a token id outside the vocabulary")
-    if block.parents and block.parents != tuple(range(-1, len(block.token_ids) - 1)):
-        raise InvalidBlock("a tree where a chain was asked for")
-    if mode is Mode.KEYED:
-        return replace(block, parents=(), distributions=())
+    parents = _checked_parents(block, asked.tree_width)
+    if asked.mode is Mode.KEYED:
+        return replace(block, parents=parents, distributions=())
     if block.distributions and len(block.distributions) != len(block.token_ids):
         raise InvalidBlock("not one distribution per guess")
     for guess, distribution in zip(block.token_ids, block.distributions, strict=False):
-        _check_distribution(guess, distribution, vocabulary_size)
-    return replace(block, parents=())
+        _check_distribution(guess, distribution, asked.vocabulary_size)
+    checked = replace(block, parents=parents)
+    if block.distributions:
+        _check_siblings_left_out(checked)
+    return checked
+
+
+def _checked_parents(block: Block, width: int) -> tuple[int, ...]:
+    count = len(block.token_ids)
+    if block.parents in ((), trees.chain(count)):
+        return ()
+    if len(block.parents) != count or not all(-1 <= p < node for node, p in enumerate(block.parents)):
+        raise InvalidBlock("parents that are no tree of the guesses")
+    for siblings in trees.children(block.parents):
+        if len(siblings) > width:
+            raise InvalidBlock(f"{len(siblings)} guesses after the same text where {width} were asked for")
+        if len({block.token_ids[node] for node in siblings}) != len(siblings):
+            raise InvalidBlock("the same guess twice after the same text")
+    return block.parents
+
+
+def _check_siblings_left_out(block: Block) -> None:
+    """A draft that could have drawn the same token twice would be refused when it did, and only then."""
+    for siblings in trees.children(block.tree):
+        for earlier, later in itertools.combinations(siblings, 2):
+            if block.token_ids[earlier] in block.distributions[later].token_ids:
+                raise InvalidBlock("a distribution that holds an earlier sibling's token")
 
 
 def _check_distribution(guess: int, distribution: SparseDistribution, vocabulary_size: int) -> None:
@@ -52,15 +89,16 @@ def _check_distribution(guess: int, distribution: SparseDistribution, vocabulary
         raise InvalidBlock("a distribution that does not sum to 1 or lacks its guess")
 
 
-def sampled_as_declared(
-    token_ids: Sequence[int], distributions: Sequence[SparseDistribution], seed: int, position: int
-) -> bool:
+def sampled_as_declared(block: Block, seed: int) -> bool:
     """Whether every guess is the sample its declared q yields under the noise the draft was given.
 
     A q that the guess was not drawn from would bias rejection sampling. A draft that declares one q and
     samples from another, by mistake or not, shows here.
     """
+    nodes = zip(
+        block.token_ids, block.distributions, trees.depths(block.tree), trees.draws(block.tree), strict=True
+    )
     return all(
-        sampling.choose_sparse(distribution, seed, position + index) == token_id
-        for index, (token_id, distribution) in enumerate(zip(token_ids, distributions, strict=True))
+        sampling.choose_sparse(distribution, seed, block.base_length + depth, draw) == token_id
+        for token_id, distribution, depth, draw in nodes
     )

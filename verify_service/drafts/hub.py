@@ -23,7 +23,7 @@ from common.types import (
     SessionAnswer,
 )
 from verify_service import metrics
-from verify_service.drafts.checking import InvalidBlock, check_block, sampled_as_declared
+from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared
 from verify_service.drafts.link import DraftLink, Link
 from verify_service.sequence import Sequence
 
@@ -107,10 +107,12 @@ class DraftHub:
             return None
         block, session.block = session.block, None
         fits = block.base_length == len(sequence.tokens) and block.token_ids
-        return block.prefix(sequence.num_left - 1) if fits else None
+        return block.shallow(sequence.num_left - 1) if fits else None
 
-    def commit(self, sequence: Sequence, base_length: int, verified: Block | None, accepted: int) -> None:
-        """Tell the draft what became of its block and what follows, and ask for the next."""
+    def commit(
+        self, sequence: Sequence, base_length: int, verified: Block | None, accepted_nodes: tuple[int, ...]
+    ) -> None:
+        """Tell the draft which guesses of its block stand and what follows, and ask for the next."""
         session = self._sessions.get(sequence.session_id)
         if session is None or session.endpoint is None:
             return
@@ -122,8 +124,8 @@ class DraftHub:
                 session_id=sequence.session_id,
                 base_length=base_length,
                 block_id=verified.block_id if verified else 0,
-                accepted=accepted,
-                token_ids=tuple(sequence.tokens[base_length + accepted :]),
+                accepted_nodes=accepted_nodes,
+                token_ids=tuple(sequence.tokens[base_length + len(accepted_nodes) :]),
                 block_size=session.asked,
             )
         )
@@ -170,6 +172,7 @@ class DraftHub:
                 noise_seed=sequence.seed if keyed else noise.draft_seed(sequence.seed),
                 block_size=session.asked,
                 max_block_size=sequence.block_size,
+                tree_width=sequence.tree_width,
                 grammar=sequence.allowed.grammar if sequence.allowed else "",
                 held_tokens=sequence.allowed.held_tokens if sequence.allowed else {},
                 publish=sequence.request.speculation.fact_check is not FactCheck.OFF,
@@ -239,7 +242,8 @@ class DraftHub:
             metrics.BLOCKS.labels("stale").inc()
             return
         try:
-            checked = check_block(block, self._vocabulary_size, session.asked, sequence.mode)
+            asked = Asked(session.asked, sequence.tree_width, self._vocabulary_size, sequence.mode)
+            checked = check_block(block, asked)
         except InvalidBlock as error:
             metrics.BLOCKS.labels("invalid").inc()
             log.warning("invalid block", address=endpoint.address, error=str(error))
@@ -258,10 +262,7 @@ class DraftHub:
 
     def _honest(self, block: Block, sequence: Sequence) -> Block:
         """A q that the guesses were not drawn from is not used: one-hot is exact for any guess."""
-        seed = noise.draft_seed(sequence.seed)
-        if not block.distributions or sampled_as_declared(
-            block.token_ids, block.distributions, seed, block.base_length
-        ):
+        if not block.distributions or sampled_as_declared(block, noise.draft_seed(sequence.seed)):
             return block
         metrics.BLOCKS.labels("q_mismatch").inc()
         return replace(block, distributions=())

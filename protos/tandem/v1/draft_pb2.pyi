@@ -119,13 +119,15 @@ class Open(_message.Message):
     prompt_length: _builtins.int
     mode: _types_pb2.VerificationMode.ValueType
     noise_seed: _builtins.int
-    """keyed: the target's own noise; rejection: noise for the draft's samples"""
+    """keyed: the target's own noise; rejection: noise for the draft's samples, a"""
     block_size: _builtins.int
-    """tokens wanted in the next block"""
+    """separate draw for each token of a tree (common/trees.py: draws)
+    tokens wanted in the next block
+    """
     max_block_size: _builtins.int
     """the largest block the session will ask for"""
     tree_width: _builtins.int
-    """unset: 1, a chain"""
+    """most tokens of a block that may follow the same text; unset: 1, a chain"""
     hidden_states: _builtins.bool
     """commits will carry hidden states"""
     publish: _builtins.bool
@@ -179,7 +181,7 @@ class Commit(_message.Message):
 
     BASE_LENGTH_FIELD_NUMBER: _builtins.int
     BLOCK_ID_FIELD_NUMBER: _builtins.int
-    ACCEPTED_FIELD_NUMBER: _builtins.int
+    ACCEPTED_NODES_FIELD_NUMBER: _builtins.int
     TOKEN_IDS_FIELD_NUMBER: _builtins.int
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
     HIDDEN_STATES_FIELD_NUMBER: _builtins.int
@@ -187,10 +189,12 @@ class Commit(_message.Message):
     """committed tokens before this commit"""
     block_id: _builtins.int
     """the block that was verified; 0: none was"""
-    accepted: _builtins.int
-    """tokens of that block that stand"""
     block_size: _builtins.int
     """tokens wanted in the next block; 0: none"""
+    @_builtins.property
+    def accepted_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """indices of that block's tokens that stand, from the root down"""
+
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """committed after the accepted ones"""
@@ -202,14 +206,14 @@ class Commit(_message.Message):
         *,
         base_length: _builtins.int = ...,
         block_id: _builtins.int = ...,
-        accepted: _builtins.int = ...,
+        accepted_nodes: _abc.Iterable[_builtins.int] | None = ...,
         token_ids: _abc.Iterable[_builtins.int] | None = ...,
         block_size: _builtins.int = ...,
         hidden_states: _types_pb2.HiddenStates | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hidden_states", b"hidden_states"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "base_length", b"base_length", "block_id", b"block_id", "block_size", b"block_size", "hidden_states", b"hidden_states", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_nodes", b"accepted_nodes", "base_length", b"base_length", "block_id", b"block_id", "block_size", b"block_size", "hidden_states", b"hidden_states", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -259,7 +259,9 @@ class Block(_message.Message):
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def parents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """index of each token's parent in this block, -1 for the root; empty: a chain"""
+        """Index of each token's parent in this block, below the token's own; -1 for the root; empty: a chain.
+        Tokens with one parent differ, and are tried in the order of their indices.
+        """
 
     @_builtins.property
     def probabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -267,7 +269,10 @@ class Block(_message.Message):
 
     @_builtins.property
     def distributions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SparseDistribution]:
-        """per token, where the mode needs q; empty: one-hot"""
+        """Per token, where the mode needs q; empty: one-hot. Exactly what the token was drawn from given the tokens
+        before it in the block: without those of its earlier siblings, the rest renormalised. Whether a token is
+        in the block, and where, must not depend on what it or the tokens after it turned out to be.
+        """
 
     @_builtins.property
     def confidences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:

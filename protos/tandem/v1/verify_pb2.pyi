@@ -34,7 +34,7 @@ class _TokenOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TokenOrig
     TOKEN_ORIGIN_CORRECTED: _TokenOrigin.ValueType  # 3
     """the target's, in place of a rejected guess"""
     TOKEN_ORIGIN_BONUS: _TokenOrigin.ValueType  # 4
-    """the target's, after a block accepted whole"""
+    """the target's, after a block accepted whole, or a tree down to a leaf"""
 
 class TokenOrigin(_TokenOrigin, metaclass=_TokenOriginEnumTypeWrapper): ...
 
@@ -46,7 +46,7 @@ TOKEN_ORIGIN_DRAFT: TokenOrigin.ValueType  # 2
 TOKEN_ORIGIN_CORRECTED: TokenOrigin.ValueType  # 3
 """the target's, in place of a rejected guess"""
 TOKEN_ORIGIN_BONUS: TokenOrigin.ValueType  # 4
-"""the target's, after a block accepted whole"""
+"""the target's, after a block accepted whole, or a tree down to a leaf"""
 Global___TokenOrigin: _TypeAlias = TokenOrigin  # noqa: Y015
 
 class _FinishReason:
@@ -208,11 +208,14 @@ class Speculation(_message.Message):
     MODE_FIELD_NUMBER: _builtins.int
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
     FACT_CHECK_FIELD_NUMBER: _builtins.int
+    TREE_WIDTH_FIELD_NUMBER: _builtins.int
     disabled: _builtins.bool
     mode: _types_pb2.VerificationMode.ValueType
     block_size: _builtins.int
     """unset: the deployment's"""
     fact_check: _types_pb2.FactCheckMode.ValueType
+    tree_width: _builtins.int
+    """most guesses that may follow the same text; unset: the deployment's"""
     def __init__(
         self,
         *,
@@ -220,10 +223,11 @@ class Speculation(_message.Message):
         mode: _types_pb2.VerificationMode.ValueType = ...,
         block_size: _builtins.int = ...,
         fact_check: _types_pb2.FactCheckMode.ValueType = ...,
+        tree_width: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "disabled", b"disabled", "fact_check", b"fact_check", "mode", b"mode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "disabled", b"disabled", "fact_check", b"fact_check", "mode", b"mode", "tree_width", b"tree_width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -527,7 +531,9 @@ Global___Usage: _TypeAlias = Usage  # noqa: Y015
 
 @_typing.final
 class SpeculationStats(_message.Message):
-    """With the meaning of vLLM's counters of the same names."""
+    """With the meaning of vLLM's counters of the same names. A position is a guess's distance from the committed
+    text: a tree may have several guesses at one.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -30,6 +30,7 @@ from tests.support.scripted.target import (
     Target,
     as_tokenizer,
 )
+from tests.support.scripted.tree_drafts import branching, decoys_first, hostile, keyed_tree, sampled_tree
 
 __all__ = [
     "ALPHABET",
@@ -47,13 +48,18 @@ __all__ = [
     "Target",
     "as_tokenizer",
     "ask",
+    "branching",
     "collect",
+    "decoys_first",
     "garbage",
     "half_wrong",
+    "hostile",
+    "keyed_tree",
     "make_engine",
     "never",
     "perfect",
     "read",
     "running",
     "sampled",
+    "sampled_tree",
 ]

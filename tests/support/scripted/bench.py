@@ -72,6 +72,8 @@ def make_engine(
     prefix_caching: bool = True,
     block_size: int = 4,
     max_block_size: int = 16,
+    tree_width: int = 1,
+    max_tree_width: int = 8,
     context_length: int = 512,
     wait_seconds: float = 0.5,
     fact_checks: bool = False,
@@ -90,6 +92,8 @@ def make_engine(
         eos_token_ids=frozenset({EOS}),
         block_size=block_size,
         max_block_size=max_block_size,
+        tree_width=tree_width,
+        max_tree_width=max_tree_width,
         fact_checks=fact_checks,
         constraints=constraints,
     )
@@ -161,11 +165,11 @@ class Answer:
 
 
 @asynccontextmanager
-async def running(engine: Engine) -> AsyncGenerator[None, None]:
+async def running(engine: Engine, deadline_seconds: float = _DEADLINE_SECONDS) -> AsyncGenerator[None, None]:
     """The engine's loop as a task, within a deadline."""
     task = asyncio.create_task(engine.run())
     try:
-        async with asyncio.timeout(_DEADLINE_SECONDS):
+        async with asyncio.timeout(deadline_seconds):
             yield
     finally:
         task.cancel()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from common import sampling
+from common import sampling, trees
 from common.types import (
     Block,
     Close,
@@ -32,14 +32,24 @@ class DraftSession:
     tokens: list[int]
     block_size: int
     block_ids: Iterator[int]
-    proposed: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    proposed: dict[int, Block] = field(default_factory=dict)
 
-    def block(self, token_ids: Sequence[int], distributions: Sequence[SparseDistribution] = ()) -> Block:
-        block_id = next(self.block_ids)
-        self.proposed[block_id] = tuple(token_ids)
-        return Block(
-            block_id, len(self.tokens), tuple(token_ids), distributions=tuple(distributions), source="liar"
+    def block(
+        self,
+        token_ids: Sequence[int],
+        distributions: Sequence[SparseDistribution] = (),
+        parents: Sequence[int] = (),
+    ) -> Block:
+        block = Block(
+            next(self.block_ids),
+            len(self.tokens),
+            tuple(token_ids),
+            parents=tuple(parents),
+            distributions=tuple(distributions),
+            source="liar",
         )
+        self.proposed[block.block_id] = block
+        return block
 
 
 Propose = Callable[[DraftSession], Block | Refused | None]
@@ -158,15 +168,22 @@ class ScriptedLink:
         session = self.sessions.get(update.session_id)
         assert session is not None, "a commit to a session that is not open here"
         assert update.base_length == len(session.tokens)
-        block = session.proposed.get(update.block_id, ())
-        assert update.accepted <= len(block), "accepted more than was proposed"
+        accepted = self._accepted(session, update)
         assert update.token_ids, "a commit without the target's own token"
         assert 0 <= update.block_size <= session.opened.max_block_size
-        session.tokens += [*block[: update.accepted], *update.token_ids]
+        session.tokens += [*accepted, *update.token_ids]
         session.block_size = update.block_size
         self._history[update.session_id] = list(session.tokens)
         if update.block_size:
             self._ask(update.session_id)
+
+    def _accepted(self, session: DraftSession, update: Commit) -> list[int]:
+        block, nodes = session.proposed.get(update.block_id), update.accepted_nodes
+        if not nodes:
+            return []
+        assert block is not None, "accepted of a block that was not proposed"
+        assert nodes == trees.path(block.tree, nodes[-1]), "accepted what is no branch of the block"
+        return [block.token_ids[node] for node in nodes]
 
     def _ask(self, session_id: str) -> None:
         session = self.sessions[session_id]

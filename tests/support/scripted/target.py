@@ -147,11 +147,14 @@ class ScriptedRunner:
         self.fail_next = False
 
     def run(self, segments: Sequence[Segment], moves: Sequence[Move] = ()) -> list[Output]:
+        """Keeps every token with the history it follows, and notices one that is read after another."""
         self.inside = True
         self.gate.wait(_GATE_SECONDS)
         self.inside = False
         time.sleep(self.pause_seconds)
-        self.passes.append([Segment(list(s.token_ids), s.start, list(s.blocks), s.logits) for s in segments])
+        self.passes.append(
+            [Segment(list(s.token_ids), s.start, list(s.blocks), s.logits, s.parents) for s in segments]
+        )
         self.moves.append(list(moves))
         if self.fail_next:
             self.fail_next = False
@@ -179,13 +182,13 @@ class ScriptedRunner:
         assert count > 0
         assert 0 <= segment.logits <= count
         assert len(segment.blocks) * BLOCK_SIZE >= segment.start + count, "too few blocks"
-        prefix, history = self._read(segment)
+        seen = [self._read(segment)]  # first what the segment follows, then what each of its tokens ends
         rows = []
-        for index, token_id in enumerate(segment.token_ids):
-            position = segment.start + index
-            before, history = history, hash((history, token_id))
-            self._written[_slot(segment, position)] = _Written(token_id, before, history)
-            prefix.append(token_id)
+        for index, (token_id, parent) in enumerate(zip(segment.token_ids, _parents(segment), strict=True)):
+            prefix, before = seen[parent + 1]
+            prefix, history = [*prefix, token_id], hash((before, token_id))
+            self._written[_slot(segment, segment.start + index)] = _Written(token_id, before, history)
+            seen.append((prefix, history))
             if index == 0 and self._is_committed:
                 assert self._is_committed(prefix), f"computed on after {prefix}, which was never committed"
             if count - index <= segment.logits:
@@ -208,6 +211,15 @@ class ScriptedRunner:
             tokens.append(written.token_id)
             history = written.history
         return tokens, history
+
+
+def _parents(segment: Segment) -> list[int]:
+    """Of each token the one it follows: for a chain, and for what comes before a tree, the one before."""
+    first = len(segment.token_ids) - len(segment.parents)
+    assert first > 0 or not segment.parents, "a tree whose root is not in the segment"
+    for node, parent in enumerate(segment.parents):
+        assert -1 <= parent < node, "no tree"
+    return [*range(-1, first - 1), *(first + parent for parent in segment.parents)]
 
 
 def _slot(segment: Segment, position: int) -> int:

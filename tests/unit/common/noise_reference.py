@@ -16,15 +16,15 @@ def finalise(value: int) -> int:
     return value ^ (value >> 31)
 
 
-def uniform(seed: int, stream: int, position: int, index: int) -> float:
-    """Number ``index`` of the generator that (seed, stream, position) starts."""
-    state = finalise(finalise(seed + stream * GAMMA) + position * GAMMA)
+def uniform(seed: int, stream: int, position: int, index: int, draw: int) -> float:
+    """Number ``index`` of the generator that (seed, stream, position, draw) starts; there are two streams."""
+    state = finalise(finalise(seed + (stream + 2 * draw) * GAMMA) + position * GAMMA)
     return ((finalise(state + (index + 1) * GAMMA) >> 12) + 0.5) * 2.0**-52
 
 
-def exponential(seed: int, position: int, token_id: int) -> float:
-    return -math.log(uniform(seed, 1, position, token_id))
+def exponential(seed: int, position: int, token_id: int, draw: int = 0) -> float:
+    return -math.log(uniform(seed, 1, position, token_id, draw))
 
 
-def accept_uniform(seed: int, position: int) -> float:
-    return uniform(seed, 2, position, 0)
+def accept_uniform(seed: int, position: int, draw: int = 0) -> float:
+    return uniform(seed, 2, position, 0, draw)

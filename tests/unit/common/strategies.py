@@ -97,7 +97,7 @@ commits = st.builds(
     session_id=names,
     base_length=uint32,
     block_id=uint64,
-    accepted=uint32,
+    accepted_nodes=token_ids.map(tuple),
     token_ids=token_ids.map(tuple),
     block_size=uint32,
 )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from common import noise
+from common import noise, trees
 from tests.unit.common import noise_reference
 
 SAMPLES = 20_000
@@ -23,11 +23,14 @@ LARGEST_CORRELATION = 5 / math.sqrt(SAMPLES)
 seeds = st.integers(-(2**63), 2**64 - 1)
 positions = st.integers(0, 2**32 - 1)
 token_ids = st.integers(0, 2**32 - 1)
+draws = st.integers(0, 2**64 - 1)
+# Of a first, second and third child, and of first and second children of the second.
+DRAWS = (0, 1, 2, trees.draw(1, 0), trees.draw(1, 1))
 
 
-def uniforms(seed: int, position: int, count: int = SAMPLES) -> np.ndarray:
+def uniforms(seed: int, position: int, count: int = SAMPLES, draw: int = 0) -> np.ndarray:
     """Of the first ``count`` tokens."""
-    values: np.ndarray = noise.exponentials(seed, position, torch.arange(count)).neg().exp().numpy()
+    values: np.ndarray = noise.exponentials(seed, position, torch.arange(count), draw).neg().exp().numpy()
     return values
 
 
@@ -78,17 +81,18 @@ def test_a_drafts_seed_never_changes(seed: int, expected: int) -> None:
     assert noise.draft_seed(seed) == expected
 
 
-@given(seeds, positions, st.lists(token_ids, min_size=1, max_size=20))
-def test_the_tensor_noise_is_the_scalar_noise(seed: int, position: int, ids: list[int]) -> None:
-    expected = [noise_reference.exponential(seed, position, token_id) for token_id in ids]
-    assert noise.exponentials(seed, position, torch.tensor(ids)).tolist() == pytest.approx(
+@given(seeds, positions, st.lists(token_ids, min_size=1, max_size=20), draws)
+def test_the_tensor_noise_is_the_scalar_noise(seed: int, position: int, ids: list[int], draw: int) -> None:
+    expected = [noise_reference.exponential(seed, position, token_id, draw) for token_id in ids]
+    assert noise.exponentials(seed, position, torch.tensor(ids), draw).tolist() == pytest.approx(
         expected, rel=1e-14
     )
 
 
-@given(seeds, positions)
-def test_the_acceptance_noise_is_the_scalar_noise(seed: int, position: int) -> None:
-    assert noise.accept_uniform(seed, position) == noise_reference.accept_uniform(seed, position)
+@given(seeds, positions, draws)
+def test_the_acceptance_noise_is_the_scalar_noise(seed: int, position: int, draw: int) -> None:
+    expected = noise_reference.accept_uniform(seed, position, draw)
+    assert noise.accept_uniform(seed, position, draw) == expected
 
 
 @given(seeds, positions)
@@ -166,6 +170,21 @@ def test_neighbouring_seeds_are_uncorrelated(pair: tuple[int, int]) -> None:
 @pytest.mark.parametrize("pair", list(itertools.combinations([0, 1, 2, 3, 2**16], 2)))
 def test_neighbouring_positions_are_uncorrelated(pair: tuple[int, int]) -> None:
     assert correlation(uniforms(8, pair[0]), uniforms(8, pair[1])) < LARGEST_CORRELATION
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(DRAWS, 2)))
+def test_the_draws_of_one_position_are_uncorrelated(pair: tuple[int, int]) -> None:
+    first, second = (uniforms(8, 3, draw=draw) for draw in pair)
+    assert correlation(first, second) < LARGEST_CORRELATION
+    assert correlation(first, uniforms(8, 4, draw=pair[1])) < LARGEST_CORRELATION
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(DRAWS, 2)))
+def test_the_acceptances_of_one_position_are_uncorrelated(pair: tuple[int, int]) -> None:
+    first, second = (
+        np.array([noise.accept_uniform(5, position, draw) for position in range(5000)]) for draw in pair
+    )
+    assert correlation(first, second) < 5 / math.sqrt(5000)
 
 
 @pytest.mark.parametrize("distance", [1, 2, 16, 64])

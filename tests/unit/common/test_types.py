@@ -136,3 +136,29 @@ def test_the_prefix_of_a_block_shortens_everything_that_goes_with_its_tokens() -
     )
     expected = Block(7, 3, (1, 2), (-1, 0), (0.1, 0.2), (q, q), (0.4, 0.5), "source", "v1", 0.5)
     assert block.prefix(2) == expected
+
+
+@pytest.mark.parametrize(
+    ("depth", "kept"), [(0, ()), (1, (1, 2)), (2, (1, 2, 3)), (3, (1, 2, 3, 4, 5)), (9, (1, 2, 3, 4, 5))]
+)
+def test_a_shallow_block_ends_before_its_first_guess_that_is_too_deep(
+    depth: int, kept: tuple[int, ...]
+) -> None:
+    tree = Block(1, 3, (1, 2, 3, 4, 5), parents=(-1, -1, 1, 2, 0))
+    assert tree.shallow(depth).token_ids == kept
+    assert len(Block(1, 3, (1, 2, 3)).shallow(depth).token_ids) == min(depth, 3)
+
+
+@pytest.mark.parametrize("width", [0, 9])
+def test_a_tree_width_out_of_range_is_refused(width: int) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        SpeculationParams(tree_width=width)
+    assert refused.value.field == "speculation.tree_width"
+
+
+@pytest.mark.parametrize("check", [FactCheck.ANNOTATE, FactCheck.VETO])
+def test_a_tree_that_is_fact_checked_is_refused_and_a_chain_is_not(check: FactCheck) -> None:
+    assert SpeculationParams(tree_width=1, fact_check=check).tree_width == 1
+    with pytest.raises(InvalidRequest) as refused:
+        SpeculationParams(tree_width=2, fact_check=check)
+    assert refused.value.field == "speculation.tree_width"

@@ -1,4 +1,7 @@
-"""A model runner that is all cache: its logits depend on every token it finds in a sequence's blocks."""
+"""A model runner that is all cache: its logits depend on every token it finds in a sequence's blocks.
+
+Of a tree each node sees its own branch.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from common import trees
 from common.model.batch import Move, Output, Segment
 from common.model.block_manager import BLOCK_SIZE
 
@@ -41,11 +45,14 @@ class PagedRunner:
         for position, token_id in enumerate(segment.token_ids, segment.start):
             self._slots[self._slot(segment, position)] = token_id
         length = segment.start + len(segment.token_ids)
-        rows = [self._logits(segment, end) for end in range(length - segment.logits + 1, length + 1)]
+        rows = [self._logits(segment, row) for row in range(length - segment.logits, length)]
         return torch.stack(rows)
 
-    def _logits(self, segment: Segment, length: int) -> Tensor:
-        tokens = [self._slots[self._slot(segment, position)] for position in range(length)]
+    def _logits(self, segment: Segment, row: int) -> Tensor:
+        root = segment.start + len(segment.token_ids) - len(segment.parents)
+        branch = trees.path(segment.parents, row - root) if row >= root else ()
+        seen = [*range(min(row + 1, root)), *(root + node for node in branch)]
+        tokens = [self._slots[self._slot(segment, position)] for position in seen]
         return logits_after([token for token in tokens if token is not None])
 
     def _slot(self, segment: Segment, position: int) -> int:

@@ -51,11 +51,13 @@ def commitment(
     base_length: int = 3,
     *,
     block_id: int = 0,
-    accepted: int = 0,
+    accepted: int | tuple[int, ...] = 0,
     tokens: Sequence[int] = (),
     block_size: int = 4,
 ) -> Commit:
-    return Commit(session_id, base_length, block_id, accepted, tuple(tokens), block_size)
+    """``accepted``: the nodes, or how many guesses of a chain."""
+    nodes = tuple(range(accepted)) if isinstance(accepted, int) else accepted
+    return Commit(session_id, base_length, block_id, nodes, tuple(tokens), block_size)
 
 
 def opened(
@@ -67,6 +69,7 @@ def opened(
     mode: Mode = Mode.KEYED,
     noise_seed: int = 0,
     prompt_length: int | None = None,
+    tree_width: int = 1,
     publish: bool = False,
 ) -> Session:
     update = opening(
@@ -77,6 +80,7 @@ def opened(
         mode=mode,
         noise_seed=noise_seed,
         prompt_length=prompt_length,
+        tree_width=tree_width,
         publish=publish,
     )
     return Session.opened(update)

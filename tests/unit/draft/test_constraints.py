@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from common import sampling
+from common import sampling, trees
 from common.allowed import Allowed
 from common.constraint import Constraint, ConstraintKind
 from common.grammar import lower
@@ -76,6 +76,30 @@ def test_the_layers_sample_from_what_is_allowed_and_declare_it(
             assert token_id == sampling.choose_sparse(guess.distributions[index], 9, position)
         path.append(token_id)
     assert len(path) == 5
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_every_branch_of_a_tree_is_one_that_is_allowed(mode: Mode) -> None:
+    asked, twin = (session("[A-F]+", {EOS: 20}, [1, 2], mode) for _ in range(2))
+    asked.tree_width, asked.block_size = 4, 12
+    source = SelfSource(PagedRunner(32), 32, prefill_tokens=64, model_version="v")
+    (guess,) = source.propose([asked])
+    allowed = twin.follow()
+    assert guess and allowed
+    assert len(guess.token_ids) == 12
+    for node in range(12):
+        branch = [guess.token_ids[step] for step in trees.path(guess.parents, node)]
+        assert allowed.allowed_length(branch) == len(branch)
+
+
+def test_a_tree_of_prompt_lookup_holds_no_branch_that_is_forbidden() -> None:
+    text = [1, 2, 3, 4, 1, 2, 5, 4, 1, 2]
+    made = opened(tokens=text, prompt_length=len(text), block_size=4, tree_width=2)
+    (free,) = NgramSource(2, 1).propose([made])
+    made.allowed = Allowed(len(TOKENIZER), {}, regex_matcher(TOKENIZER, "CD+"))
+    (held,) = NgramSource(2, 1).propose([made])
+    assert free and set(free.token_ids) == {3, 4, 5}
+    assert held and held.token_ids == (3, 4)
 
 
 def test_prompt_lookup_stops_before_what_is_forbidden() -> None:

@@ -211,12 +211,20 @@ def test_guesses_are_penalised_for_prompt_output_and_earlier_guesses(mode: Mode)
     assert guesses.count(3) < 8
 
 
-def test_confidences_are_the_probabilities_of_the_guesses() -> None:
+def test_greedy_confidences_are_the_probabilities_the_model_gives_to_the_guesses_so_far() -> None:
     source, _ = paged_source()
-    session = opened(tokens=[1, 2, 3], sampling=WARM, block_size=1)
-    made = guess(source, session)
-    probs = sampling.probabilities(logits_after([1, 2, 3])[None].to(torch.float64), WARM)[0]
-    assert made.confidences == (float(probs[made.token_ids[0]]),)
+    made = guess(source, opened(tokens=[1, 2, 3], block_size=2))
+    first = logits_after([1, 2, 3]).double().softmax(-1).max()
+    second = logits_after([1, 2, 3, made.token_ids[0]]).double().softmax(-1).max()
+    assert made.confidences == pytest.approx((float(first), float(first * second)))
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_confidences_lie_between_0_and_1_and_fall_along_a_branch(mode: Mode) -> None:
+    source, _ = paged_source()
+    made = guess(source, opened(tokens=[1, 2, 3], sampling=WARM, mode=mode, block_size=6))
+    assert sorted(made.confidences, reverse=True) == list(made.confidences)
+    assert 0 < made.confidences[-1] <= made.confidences[0] < 1
 
 
 def test_a_session_closed_and_opened_again_starts_over() -> None:

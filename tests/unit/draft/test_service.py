@@ -91,11 +91,20 @@ async def test_a_target_of_another_vocabulary_is_refused_and_told_both(
         (opening(tokens=[]), "token_ids"),
         (opening(tokens=[1] * 129), "token_ids"),
         (opening(tokens=[1, 64]), "token_ids"),
-        (opening(tree_width=2), "chains"),
+        (opening(tree_width=9), "tree_width"),
+        (opening(tree_width=2, publish=True), "chains"),
         (opening(hidden_states=True), "hidden states"),
         (opening(sampling=SamplingParams(logit_bias={64: 1.0})), "logit_bias"),
     ],
-    ids=["no tokens", "too long", "unknown token", "tree", "hidden states", "bias of an unknown token"],
+    ids=[
+        "no tokens",
+        "too long",
+        "unknown token",
+        "too wide",
+        "published tree",
+        "hidden states",
+        "bias of an unknown token",
+    ],
 )
 async def test_what_this_draft_cannot_serve_is_refused(
     replica: Replica, service: Service, update: Any, word: str

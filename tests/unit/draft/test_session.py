@@ -39,6 +39,28 @@ def test_a_commit_appends_the_accepted_guesses_and_then_its_tokens(accepted: int
     assert session.tokens == [1, 2, 3, *[10, 11, 12][:accepted], 9]
 
 
+TREE = (-1, -1, 0, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "taken"), [((), []), ((1,), [11]), ((0, 2), [10, 12]), ((1, 3, 4), [11, 13, 14])]
+)
+def test_a_commit_appends_the_branch_that_stands(nodes: tuple[int, ...], taken: list[int]) -> None:
+    session = opened(tokens=[1, 2, 3])
+    session.remember(5, (10, 11, 12, 13, 14), TREE)
+    session.commit(commitment(base_length=3, block_id=5, accepted=nodes, tokens=[9]))
+    assert session.tokens == [1, 2, 3, *taken, 9]
+
+
+@pytest.mark.parametrize("nodes", [(0, 1), (2,), (1, 4), (3, 1), (1, 1), (0, 2, 3), (5,)])
+def test_a_commit_of_guesses_that_are_no_branch_is_out_of_sync(nodes: tuple[int, ...]) -> None:
+    session = opened(tokens=[1, 2, 3])
+    session.remember(5, (10, 11, 12, 13, 14), TREE)
+    with pytest.raises(OutOfSync):
+        session.commit(commitment(base_length=3, block_id=5, accepted=nodes, tokens=[9]))
+    assert session.tokens == [1, 2, 3]
+
+
 def test_a_commit_can_take_guesses_and_ask_for_none() -> None:
     session = opened(tokens=[1])
     session.remember(5, (10,))

@@ -65,13 +65,14 @@ SPECULATION: list[tuple[dict[str, Any], SpeculationParams]] = [
     ({"mode": "rejection"}, SpeculationParams(mode=Mode.REJECTION)),
     ({"mode": "keyed"}, SpeculationParams(mode=Mode.KEYED)),
     ({"block_size": 16}, SpeculationParams(block_size=16)),
+    ({"tree_width": 8}, SpeculationParams(tree_width=8)),
     ({"fact_check": "annotate"}, SpeculationParams(fact_check=FactCheck.ANNOTATE)),
     ({"fact_check": "off"}, SpeculationParams()),
     (
         {"mode": "rejection", "fact_check": "annotate"},
-        SpeculationParams(False, Mode.REJECTION, None, FactCheck.ANNOTATE),
+        SpeculationParams(mode=Mode.REJECTION, fact_check=FactCheck.ANNOTATE),
     ),
-    ({"mode": "keyed", "fact_check": "veto"}, SpeculationParams(False, Mode.KEYED, None, FactCheck.VETO)),
+    ({"mode": "keyed", "fact_check": "veto"}, SpeculationParams(mode=Mode.KEYED, fact_check=FactCheck.VETO)),
 ]
 WITHOUT_EFFECT: list[dict[str, Any]] = [
     {},

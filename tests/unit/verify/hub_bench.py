@@ -48,7 +48,7 @@ class Bench:
         base_length = len(sequence.tokens)
         guesses = block.token_ids[:accepted] if block else ()
         sequence.tokens += [*guesses, 9]
-        self.hub.commit(sequence, base_length, block, len(guesses))
+        self.hub.commit(sequence, base_length, block, tuple(range(len(guesses))))
 
 
 def updates(link: ScriptedLink, kind: type) -> list[object]:

@@ -35,7 +35,7 @@ LOGITS = st.lists(
 def rows(
     logits: Tensor, guesses: Sequence[int], params: SamplingParams = WARM, prompt_length: int = 2
 ) -> TargetRows:
-    return TargetRows(logits, params, COMMITTED, prompt_length, guesses)
+    return TargetRows(logits, params, COMMITTED, prompt_length, chain(guesses))
 
 
 def says(*tokens: int) -> Tensor:
@@ -47,6 +47,11 @@ def chain(token_ids: Sequence[int], distributions: Sequence[SparseDistribution] 
     return Block(1, len(COMMITTED), tuple(token_ids), distributions=tuple(distributions))
 
 
+def stands(accepted: int, token: int) -> Verdict:
+    """The first ``accepted`` guesses of a chain."""
+    return Verdict(tuple(range(accepted)), token)
+
+
 def test_each_mode_has_its_function() -> None:
     assert {Mode.KEYED: accept_keyed, Mode.REJECTION: accept_rejection} == ACCEPTANCE
 
@@ -56,13 +61,13 @@ def test_each_mode_has_its_function() -> None:
 @pytest.mark.parametrize(
     ("guesses", "verdict"),
     [
-        ((), Verdict(0, 4)),
-        ((4,), Verdict(1, 2)),
-        ((5,), Verdict(0, 4)),
-        ((4, 2, 0), Verdict(3, 5)),
-        ((4, 2, 1), Verdict(2, 0)),
-        ((4, 0, 0), Verdict(1, 2)),
-        ((0, 2, 0), Verdict(0, 4)),
+        ((), stands(0, 4)),
+        ((4,), stands(1, 2)),
+        ((5,), stands(0, 4)),
+        ((4, 2, 0), stands(3, 5)),
+        ((4, 2, 1), stands(2, 0)),
+        ((4, 0, 0), stands(1, 2)),
+        ((0, 2, 0), stands(0, 4)),
     ],
 )
 def test_the_guesses_up_to_the_first_wrong_one_stand(
@@ -88,7 +93,7 @@ def test_greedy_is_the_argmax_in_both_modes_whatever_the_draft_and_the_seed(
         accept_rejection(rows(target, guesses, GREEDY), chain(guesses), seed),
         accept_rejection(rows(target, guesses, GREEDY), chain(guesses, q), seed),
     ):
-        assert verdict == Verdict(accepted, best[accepted])
+        assert verdict == stands(accepted, best[accepted])
 
 
 @given(LOGITS, st.lists(st.integers(0, VOCABULARY - 1), min_size=5, max_size=5), st.integers(0, 2**64 - 1))
@@ -155,8 +160,8 @@ def test_penalties_inside_a_block_see_the_guesses_before_them(accept: Acceptance
     # Token 4 leads by 1; once seen, a presence penalty of 2 puts token 5 ahead.
     logits = torch.tensor([[0.0, 0, 0, 0, 3, 2]] * 4)
     params = SamplingParams(temperature=0, presence_penalty=2)
-    assert accept(rows(logits, [4, 4, 4], params), chain([4, 4, 4]), 1) == Verdict(1, 5)
-    assert accept(rows(logits, [4, 5, 4], params), chain([4, 5, 4]), 1) == Verdict(3, 4)
+    assert accept(rows(logits, [4, 4, 4], params), chain([4, 4, 4]), 1) == stands(1, 5)
+    assert accept(rows(logits, [4, 5, 4], params), chain([4, 5, 4]), 1) == stands(3, 4)
 
 
 def test_frequency_counts_every_occurrence_in_output_and_guesses_and_not_the_prompt() -> None:
@@ -170,7 +175,7 @@ def test_frequency_counts_every_occurrence_in_output_and_guesses_and_not_the_pro
 @BOTH
 def test_logit_bias_holds_at_every_position_of_a_block(accept: Acceptance) -> None:
     params = SamplingParams(temperature=0, logit_bias={2: 100.0, 5: -100.0})
-    assert accept(rows(says(5, 5, 5), [2, 2], params), chain([2, 2]), 1) == Verdict(2, 2)
+    assert accept(rows(says(5, 5, 5), [2, 2], params), chain([2, 2]), 1) == stands(2, 2)
 
 
 @given(

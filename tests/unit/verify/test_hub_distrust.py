@@ -43,7 +43,7 @@ async def test_a_block_overtaken_by_plain_decoding_is_stale() -> None:
     assert await bench.opened(sequence)
     sequence.tokens.append(9)
     with counting("tandem_draft_blocks_total", outcome="stale") as stale:
-        bench.hub.commit(sequence, 3, None, 0)
+        bench.hub.commit(sequence, 3, None, ())
     assert stale.by == 1
     assert bench.hub.peek(sequence) is None
 

@@ -154,7 +154,7 @@ def opening(session_id: str, tokens: Sequence[int] = (1, 2, 3)) -> Open:
 
 
 def commit(session_id: str = "s") -> Commit:
-    return Commit(session_id, 3, 1, 1, (7,), 4)
+    return Commit(session_id, 3, 1, (0,), (7,), 4)
 
 
 async def test_a_link_connects_and_carries_updates_there_and_answers_back() -> None:

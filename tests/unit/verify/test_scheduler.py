@@ -262,6 +262,32 @@ def test_a_sequence_that_was_already_planned_can_still_be_the_one_to_give_way() 
     assert list(subject.waiting) == [decoder]
 
 
+def test_a_cut_tree_is_a_tree_of_its_first_guesses() -> None:
+    subject = scheduler(max_batch_tokens=16)
+    (sequence,) = decoding(subject, 1)
+    tree = Block(1, 4, (1,) * 30, parents=tuple(node // 2 - 1 for node in range(30)))
+    (work,) = subject.schedule(lambda _: tree)
+    assert work.sequence is sequence
+    assert work.block == tree.prefix(15)
+    assert len(work.block.parents) == 15
+
+
+def test_a_branch_is_moved_before_the_next_pass_whether_its_sequence_is_in_it_or_not() -> None:
+    subject = scheduler(max_batch_tokens=16)
+    sequences = decoding(subject, 2)
+    subject.schedule(lambda sequence: block_of(5))
+    moves = []
+    for sequence in sequences:
+        sequence.keep((1, 4))
+        moves += sequence.moves
+        sequence.tokens += [1] * 3
+        subject.settle(sequence)
+    assert len(moves) == 4
+    assert len(subject.schedule(lambda sequence: block_of(15))) == 1
+    assert subject.take_moves() == moves
+    assert subject.take_moves() == []
+
+
 def test_removing_a_sequence_frees_its_blocks_wherever_it_is() -> None:
     subject = scheduler(max_running=1)
     running, waiting, stranger = prompt(40), prompt(4), prompt(4)

@@ -1,0 +1,167 @@
+"""A tree of guesses in the making: which guesses are worth it, given what a model says after each."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from common import noise, sampling, trees
+from common.errors import InvalidRequest
+from common.types import Mode, SparseDistribution
+from draft_service.session import Session
+from draft_service.sources.base import Guess
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A guess; or the root, which is none.
+
+    Attributes:
+        path: the guesses from the root down to this one, itself included.
+        draw: as in ``trees.draw``.
+        worth: the belief that the target comes to this guess and takes it.
+        children: in the order in which they will be tried; None before the model was asked.
+    """
+
+    path: tuple[int, ...]
+    draw: int
+    worth: float
+    distribution: SparseDistribution | None = None
+    children: list[_Node] | None = None
+
+
+class Growth:
+    """The ``block_size`` guesses of one session that are worth the most of all the model would make.
+
+    As in EAGLE-2 (Li et al. 2024) a guess is worth the product of the beliefs along its path, so the best
+    ones make up a tree.
+
+    Under rejection sampling a guess must have been drawn from the q it declares *given that it is in the
+    tree*. So its worth is fixed before it is drawn, and as neither its followers nor its later siblings are
+    worth more, nothing that depends on what it turned out to be can push it out.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._allowed = session.follow()
+        self._root = _Node((), 0, 1.0)
+        self._nodes: list[_Node] = []
+        self._parents: list[int] = []
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing the model has not been asked about could displace a guess.
+
+        What follows the last guess of a full tree is worth less than that and all the others.
+        """
+        full = len(self._nodes) == self._session.block_size
+        return all(node.children is not None for node in (self._nodes[:-1] if full else self._nodes))
+
+    def questions(self) -> tuple[list[int], list[int]]:
+        """Tokens, and parents where they are a tree, after which ``grow`` needs to hear from the model.
+
+        No guess of a chain falls out again, so only its last one is run; a tree is run whole.
+        """
+        token_ids = [node.path[-1] for node in self._nodes]
+        return (token_ids[-1:], []) if self._session.tree_width == 1 else (token_ids, self._parents)
+
+    def plant(self, logits: Tensor) -> None:
+        """Take in what the model says after the committed tokens: [vocabulary]."""
+        self._root.children = self._followers(self._root, logits)
+        self._select()
+
+    def grow(self, logits: Tensor) -> None:
+        """Take in what it says after each token of ``questions``: [tokens, vocabulary]."""
+        for node, row in zip(self._nodes[-len(logits) :], logits, strict=True):
+            if node.children is None:
+                node.children = self._followers(node, row)
+        self._select()
+
+    def guess(self) -> Guess:
+        nodes = self._nodes
+        return Guess(
+            token_ids=tuple(node.path[-1] for node in nodes),
+            distributions=tuple(node.distribution for node in nodes if node.distribution),
+            confidences=tuple(node.worth for node in nodes),
+            parents=tuple(self._parents) if self._session.tree_width > 1 else (),
+        )
+
+    def _select(self) -> None:
+        """Parents and earlier siblings first, then what is worth more, so a prefix is the best so short."""
+        frontier: list[tuple[float, int, list[_Node], int, int]] = []
+        order = itertools.count()
+
+        def offer(siblings: list[_Node] | None, rank: int, parent: int) -> None:
+            if siblings and rank < len(siblings):
+                heapq.heappush(frontier, (-siblings[rank].worth, next(order), siblings, rank, parent))
+
+        self._nodes, self._parents = [], []
+        offer(self._root.children, 0, -1)
+        while frontier and len(self._nodes) < self._session.block_size:
+            _, _, siblings, rank, parent = heapq.heappop(frontier)
+            self._nodes.append(siblings[rank])
+            self._parents.append(parent)
+            offer(siblings, rank + 1, parent)
+            offer(siblings[rank].children, 0, len(self._nodes) - 1)
+
+    def _followers(self, node: _Node, logits: Tensor) -> list[_Node]:
+        session = self._session
+        if session.sampling.greedy:
+            plain = sampling.changes_nothing(session.sampling, self._allowed)
+            said = logits if plain else self._adjusted(node, logits)[0]
+            return self._ranked(node, said.softmax(-1))
+        probs = sampling.probabilities(self._adjusted(node, logits), session.sampling)[0]
+        position = len(session.tokens) + len(node.path)
+        if session.mode is Mode.REJECTION:
+            return self._drawn(node, sampling.draft_distribution(probs), position)
+        support = probs.nonzero().squeeze(-1)
+        scores = probs[support] / noise.exponentials(session.noise_seed, position, support)
+        return self._ranked(node, torch.zeros_like(probs).index_copy_(0, support, scores / scores.sum()))
+
+    def _adjusted(self, node: _Node, logits: Tensor) -> Tensor:
+        """The logits as the target will adjust its own; without the grammar, where it takes too much here."""
+        session = self._session
+        arguments = (logits[None], session.sampling, session.tokens, session.prompt_length, [node.path])
+        try:
+            return sampling.adjust(*arguments, allowed=self._allowed)
+        except InvalidRequest:
+            session.allowed = self._allowed = None
+            return sampling.adjust(*arguments)
+
+    def _ranked(self, node: _Node, beliefs: Tensor) -> list[_Node]:
+        """The likeliest tokens to be the target's choice.
+
+        Greedy: the model's probabilities. Keyed: p / E, with E the exponential noise of each token, is
+        exp(log p + Gumbel), whose largest is the choice; what the target's p does to that order is unknown.
+        """
+        best = beliefs.topk(min(self._session.tree_width, len(beliefs)))
+        return [
+            _Node((*node.path, token_id), 0, node.worth * belief)
+            for token_id, belief in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            if belief > 0
+        ]
+
+    def _drawn(self, node: _Node, q: SparseDistribution, position: int) -> list[_Node]:
+        """Samples without replacement, each with the q it was drawn from."""
+        found: list[_Node] = []
+        left: SparseDistribution | None = q
+        reached = worth = node.worth
+        while left and left.token_ids and len(found) < self._session.tree_width:
+            draw = trees.draw(node.draw, len(found))
+            token_id = sampling.choose_sparse(left, self._session.noise_seed, position, draw)
+            accepted = _acceptance(left)
+            worth = min(worth, reached * accepted)
+            reached *= 1 - accepted
+            found.append(_Node((*node.path, token_id), draw, worth, left))
+            left = sampling.without(left, token_id)
+        return found
+
+
+def _acceptance(q: SparseDistribution) -> float:
+    """A guess at how much of q the target shares, before a token is drawn: the surer, the more."""
+    return math.sqrt(max(q.probabilities))
