@@ -109,7 +109,8 @@ class _Target:
             max_running=config.max_running,
             kv_blocks_total=num_blocks,
             device=loaded.device,
-            dtype=loaded.weights,
+            weights=loaded.weights,
+            backend=loaded.backend,
         )
 
 

@@ -22,7 +22,7 @@ from common import logging
 from common.model.cache import cache_dir
 
 _SOURCES = Path(__file__).parent / "kernel"
-_FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-shared", "-fPIC", "-pthread", "-w")
+_FLAGS = ("-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-shared", "-fPIC", "-pthread", "-w")
 _COMPILE_SECONDS = 300
 
 log = logging.get("kernel")

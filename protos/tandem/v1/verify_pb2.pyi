@@ -708,7 +708,8 @@ class VerifyStatus(_message.Message):
     KV_BLOCKS_FREE_FIELD_NUMBER: _builtins.int
     KV_BLOCKS_TOTAL_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
-    DTYPE_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
+    BACKEND_FIELD_NUMBER: _builtins.int
     ready: _builtins.bool
     model: _builtins.str
     fingerprint: _builtins.str
@@ -720,7 +721,10 @@ class VerifyStatus(_message.Message):
     kv_blocks_free: _builtins.int
     kv_blocks_total: _builtins.int
     device: _builtins.str
-    dtype: _builtins.str
+    weights: _builtins.str
+    """the format they are computed in"""
+    backend: _builtins.str
+    """fused or general"""
     def __init__(
         self,
         *,
@@ -735,11 +739,12 @@ class VerifyStatus(_message.Message):
         kv_blocks_free: _builtins.int = ...,
         kv_blocks_total: _builtins.int = ...,
         device: _builtins.str = ...,
-        dtype: _builtins.str = ...,
+        weights: _builtins.str = ...,
+        backend: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "device", b"device", "dtype", b"dtype", "fingerprint", b"fingerprint", "kv_blocks_free", b"kv_blocks_free", "kv_blocks_total", b"kv_blocks_total", "max_running", b"max_running", "model", b"model", "ready", b"ready", "running", b"running", "vocabulary_size", b"vocabulary_size", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "context_length", b"context_length", "device", b"device", "fingerprint", b"fingerprint", "kv_blocks_free", b"kv_blocks_free", "kv_blocks_total", b"kv_blocks_total", "max_running", b"max_running", "model", b"model", "ready", b"ready", "running", b"running", "vocabulary_size", b"vocabulary_size", "waiting", b"waiting", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

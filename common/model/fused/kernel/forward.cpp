@@ -11,6 +11,7 @@ using namespace tandem;
 namespace {
 
 constexpr int kPanelsPerTask = 8;
+constexpr int kPhasesOfLayer = 8, kOtherPhases = 4;  // moves, embedding, final norm and head
 static_assert(kPanelsPerTask % 4 == 0, "a gate-up task must yield whole groups");
 
 struct Item {  // rows of one segment that attend together
@@ -22,7 +23,7 @@ class Model {
     Model(const TandemConfig& config, const TandemWeights& weights)
         : config_(config), weights_(weights), layers_(weights.layers, weights.layers + config.layers),
           hidden_layers_(weights.hidden_layers, weights.hidden_layers + config.hidden_layers),
-          team_(config.threads), scratch_(config.threads),
+          team_(config.threads, kPhasesOfLayer * config.layers + config.hidden_layers + kOtherPhases), scratch_(config.threads),
           pool_(static_cast<size_t>(config.layers) * layer_bytes()) {}
     virtual ~Model() = default;
     virtual void run(const TandemPass& pass) = 0;
@@ -47,9 +48,11 @@ template <typename Element>
 class Decoder : public Model {
   public:
     using Model::Model;
+    ~Decoder() override { team_.gather(); }
 
     void run(const TandemPass& pass) override {
-        pass_ = &pass;
+        team_.gather();
+        pass_ = pass;
         list_items();
         const size_t rows = pass.rows;
         const int qkv = (config_.heads + 2 * config_.kv_heads) * config_.head_size;
@@ -69,9 +72,10 @@ class Decoder : public Model {
     }
 
   private:
-    // Every thread runs this; `phase` parts the work and waits for all.
+    // Every thread runs this; `phase` parts the work and waits until it is done. A thread that comes late goes
+    // through phases that are over, so nothing outside of a task may change what another one sees.
     void forward(int thread) {
-        const TandemPass& pass = *pass_;
+        const TandemPass& pass = pass_;
         const int heads = config_.kv_heads;
         if (pass.moves)
             team_.phase(config_.layers * heads, [&](int task) { move(task / heads, task % heads, scratch_[thread]); });
@@ -90,7 +94,7 @@ class Decoder : public Model {
         const Activations input = first_.view(config_.hidden);
         norm_rows(layer.input_norm, input, layer.qkv.format);
         linear(layer.qkv, input, {qkv_.data(), static_cast<size_t>(width), false});
-        team_.phase(pass_->rows, [&](int row) { rotate_and_write(index, layer, row); });
+        team_.phase(pass_.rows, [&](int row) { rotate_and_write(index, layer, row); });
         const Activations attended = second_.view(config_.heads * config_.head_size);
         const int heads = config_.kv_heads, items = static_cast<int>(items_.size());
         team_.phase(items * heads, [&](int task) {
@@ -113,7 +117,7 @@ class Decoder : public Model {
 
     // silu(gate) * up for the channels of some panels, handed on as the next linear's input.
     void gate(const TandemLayer& layer, const Activations& input, const Activations& inner, int begin, int end, int thread) {
-        const int rows = pass_->rows, width = kPanelsPerTask * kLanes, channels = (end - begin) * kLanes / 2;
+        const int rows = pass_.rows, width = kPanelsPerTask * kLanes, channels = (end - begin) * kLanes / 2;
         float* strip = strip_.data() + static_cast<size_t>(thread) * rows * width;
         multiply(layer.gate_up, input, rows, begin, end, begin, {strip, static_cast<size_t>(width), false});
         for (int row = 0; row < rows; ++row) {
@@ -128,7 +132,7 @@ class Decoder : public Model {
     }
 
     void logits() {
-        const TandemPass& pass = *pass_;
+        const TandemPass& pass = pass_;
         keep_hidden(config_.layers);
         if (!pass.logits) return;
         const Activations input = first_.view(config_.hidden);
@@ -142,12 +146,12 @@ class Decoder : public Model {
 
     // The residual stream before layer `index`; after the last one its final norm.
     void keep_hidden(int index) {
-        if (!pass_->hidden) return;
+        if (!pass_.hidden) return;
         const int kept = static_cast<int>(hidden_layers_.size());
         for (int slot = 0; slot < kept; ++slot) {
             if (hidden_layers_[slot] != index) continue;
-            team_.phase(pass_->rows, [&](int row) {
-                float* out = pass_->hidden + (static_cast<size_t>(row) * kept + slot) * config_.hidden;
+            team_.phase(pass_.rows, [&](int row) {
+                float* out = pass_.hidden + (static_cast<size_t>(row) * kept + slot) * config_.hidden;
                 if (index == config_.layers)
                     normalise(x(row), weights_.final_norm, config_.hidden, config_.epsilon, out);
                 else
@@ -157,7 +161,7 @@ class Decoder : public Model {
     }
 
     void norm_rows(const float* weight, const Activations& to, int32_t format) {
-        team_.phase(pass_->rows, [&](int row) {
+        team_.phase(pass_.rows, [&](int row) {
             normalise(x(row), weight, config_.hidden, config_.epsilon, normal(row));
             put(normal(row), to, format, row, 0, config_.hidden);
         });
@@ -167,7 +171,7 @@ class Decoder : public Model {
         const int panels = linear.outputs / kLanes, tasks = (panels + kPanelsPerTask - 1) / kPanelsPerTask;
         team_.phase(tasks, [&](int task) {
             const int begin = task * kPanelsPerTask, end = std::min(begin + kPanelsPerTask, panels);
-            multiply(linear, input, rows ? rows : pass_->rows, begin, end, 0, to);
+            multiply(linear, input, rows ? rows : pass_.rows, begin, end, 0, to);
         });
     }
 
@@ -176,7 +180,7 @@ class Decoder : public Model {
         float* query = qkv(row);
         float* key = query + heads * size;
         const float* value = key + kv_heads * size;
-        const size_t angle = static_cast<size_t>(pass_->positions[row]) * (size / 2);
+        const size_t angle = static_cast<size_t>(pass_.positions[row]) * (size / 2);
         for (int head = 0; head < heads + kv_heads; ++head) {
             float* at = query + head * size;
             const float* weight = head < heads ? layer.query_norm : layer.key_norm;
@@ -190,9 +194,9 @@ class Decoder : public Model {
 
     void attend_item(int index, const TandemLayer& layer, const Item& item, int head, const Activations& to, Scratch& scratch) {
         const int size = config_.head_size, group = config_.heads / config_.kv_heads;
-        const Segment& segment = pass_->segment[item.segment];
+        const Segment& segment = pass_.segment[item.segment];
         const Cache<Element> layer_cache = cache(index);
-        Context<Element> context{layer_cache, pass_->blocks + segment.first_block, head, 1 << 30, nullptr, nullptr};
+        Context<Element> context{layer_cache, pass_.blocks + segment.first_block, head, 1 << 30, nullptr, nullptr};
         if (segment.row + (segment.root - segment.start) <= item.row) gather_path(context, segment, item.row, scratch);
         const int total = item.count * group;
         for (int first = 0; first < total; first += kQueries) {
@@ -204,7 +208,7 @@ class Decoder : public Model {
                 const int row = item.row + (first + i) / group;
                 queries[i] = qkv(row) + (head * group + (first + i) % group) * size;
                 out[i] = scratch.out.data() + i * size;
-                last[i] = pass_->positions[row];
+                last[i] = pass_.positions[row];
             }
             attend_many(n, context, queries, last, layer.window, config_.attention_scale, scratch, out);
             for (int i = 0; i < n; ++i) {
@@ -217,7 +221,7 @@ class Decoder : public Model {
     // Copy what a tree's row follows, from the block that holds the root's end on, to where a chain would have it.
     void gather_path(Context<Element>& context, const Segment& segment, int row, Scratch& scratch) {
         const int size = config_.head_size, head = context.head;
-        const int last = pass_->positions[row], shared = segment.root / kBlock, tail = last / kBlock + 1 - shared;
+        const int last = pass_.positions[row], shared = segment.root / kBlock, tail = last / kBlock + 1 - shared;
         const size_t bytes = static_cast<size_t>(tail) * kBlock * size * sizeof(Element);
         std::fill_n(scratch.keys.begin(), bytes, 0);
         std::fill_n(scratch.values.begin(), bytes, 0);
@@ -230,7 +234,7 @@ class Decoder : public Model {
         };
         for (int position = shared * kBlock; position < segment.root; ++position)
             place(context.blocks[position / kBlock] * kBlock + position % kBlock, position);
-        for (int node = row, position = last; node >= 0; node = pass_->parents[node], --position)
+        for (int node = row, position = last; node >= 0; node = pass_.parents[node], --position)
             place(slots_[node], position);
         context.shared = shared;
         context.tail_keys = keys;
@@ -240,12 +244,12 @@ class Decoder : public Model {
     // All a thread may need, so that none allocates within the pass.
     void reserve(Scratch& scratch) const {
         int last = 0, deepest = 0;
-        for (int row = 0; row < pass_->rows; ++row) last = std::max(last, pass_->positions[row]);
-        for (int s = 0; s < pass_->segments; ++s) {
-            const Segment& segment = pass_->segment[s];
+        for (int row = 0; row < pass_.rows; ++row) last = std::max(last, pass_.positions[row]);
+        for (int s = 0; s < pass_.segments; ++s) {
+            const Segment& segment = pass_.segment[s];
             deepest = std::max(deepest, segment.start + segment.count - segment.root);
         }
-        const size_t tokens = std::max(deepest + 2 * kBlock, pass_->moves);
+        const size_t tokens = std::max(deepest + 2 * kBlock, pass_.moves);
         const size_t bytes = tokens * config_.head_size * sizeof(Element);
         Buffers::grow(scratch.weights, static_cast<size_t>(kQueries) * (last / kBlock + 1) * kBlock);
         Buffers::grow(scratch.out, static_cast<size_t>(kQueries) * config_.head_size);
@@ -259,12 +263,12 @@ class Decoder : public Model {
         const size_t size = config_.head_size;
         auto* keys = reinterpret_cast<Element*>(scratch.keys.data());
         auto* values = reinterpret_cast<Element*>(scratch.values.data());
-        for (int i = 0; i < pass_->moves; ++i) {
-            const int slot = pass_->move_sources[i];
+        for (int i = 0; i < pass_.moves; ++i) {
+            const int slot = pass_.move_sources[i];
             at.read(slot / kBlock, slot % kBlock, head, keys + i * size, 1, values + i * size);
         }
-        for (int i = 0; i < pass_->moves; ++i) {
-            const int slot = pass_->move_targets[i];
+        for (int i = 0; i < pass_.moves; ++i) {
+            const int slot = pass_.move_targets[i];
             at.put_back(slot / kBlock, slot % kBlock, head, keys + i * size, values + i * size);
         }
     }
@@ -273,10 +277,10 @@ class Decoder : public Model {
     void list_items() {
         const int group = config_.heads / config_.kv_heads, together = std::max(1, kQueries / group);
         items_.clear();
-        slots_.resize(pass_->rows);
-        for (int s = 0; s < pass_->segments; ++s) {
-            const Segment& segment = pass_->segment[s];
-            const int32_t* blocks = pass_->blocks + segment.first_block;
+        slots_.resize(pass_.rows);
+        for (int s = 0; s < pass_.segments; ++s) {
+            const Segment& segment = pass_.segment[s];
+            const int32_t* blocks = pass_.blocks + segment.first_block;
             for (int i = 0; i < segment.count; ++i) {
                 const int slot = segment.start + i;
                 slots_[segment.row + i] = blocks[slot / kBlock] * kBlock + slot % kBlock;
@@ -299,7 +303,7 @@ class Decoder : public Model {
         return qkv_.data() + static_cast<size_t>(row) * (config_.heads + 2 * config_.kv_heads) * config_.head_size;
     }
 
-    const TandemPass* pass_ = nullptr;
+    TandemPass pass_{};
     std::vector<Item> items_;
     std::vector<int32_t> slots_;
     std::vector<float> x_, normal_, qkv_, strip_;
@@ -308,13 +312,14 @@ class Decoder : public Model {
 
 class Multiplier {
   public:
-    explicit Multiplier(int threads) : team_(threads) {}
+    explicit Multiplier(int threads) : team_(threads, 2) {}
 
     void run(const Linear& linear, const float* x, int rows, float* out) {
+        team_.gather();
         input_.reserve(rows, linear.inputs, linear.format);
         const Activations to = input_.view(linear.inputs);
         const int panels = linear.outputs / kLanes, tasks = (panels + kPanelsPerTask - 1) / kPanelsPerTask;
-        team_.run([&](int) {
+        team_.run([=, this](int) {
             team_.phase(rows, [&](int row) {
                 put(x + static_cast<size_t>(row) * linear.inputs, to, linear.format, row, 0, linear.inputs);
             });

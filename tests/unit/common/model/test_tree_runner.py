@@ -14,8 +14,10 @@ from common import trees
 from common.model.batch import Move, Segment
 from common.model.block_manager import BLOCK_SIZE
 from common.model.runner import ModelRunner
+from tests.support import streams
 from tests.support.models import reference_logits, tiny_config, tiny_model
-from tests.unit.common.model.test_runner import NUM_BLOCKS, SHAPE, TOLERANCE, token_ids
+from tests.support.streams import NUM_BLOCKS
+from tests.unit.common.model.test_runner import SHAPE, TOLERANCE, VOCABULARY
 
 CONFIGS: dict[str, Callable[[], Any]] = {
     "llama": tiny_config,
@@ -36,6 +38,10 @@ CONFIGS: dict[str, Callable[[], Any]] = {
         vocab_size=64, n_layer=2, n_head=4, n_embd=32, n_positions=128, initializer_range=0.2
     ),
 }
+
+
+def token_ids(chance: random.Random, count: int) -> list[int]:
+    return streams.token_ids(chance, count, VOCABULARY)
 
 
 def random_tree(chance: random.Random, count: int) -> tuple[int, ...]:
