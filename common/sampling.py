@@ -18,6 +18,7 @@ from common.types import SamplingParams, SparseDistribution
 
 MAX_SUPPORT = 64
 _FEW = 1024
+_SPARSE = 8
 
 
 def adjust(
@@ -131,6 +132,9 @@ def choose(probs: Tensor, seed: int, position: int) -> int:
     Args:
         probs: float64 [vocabulary], not necessarily normalised.
     """
+    size = len(probs)
+    if int(probs.count_nonzero()) > size // _SPARSE:  # picking most of it costs more than all of the noise
+        return int((noise.exponentials(seed, position, torch.arange(size)) / probs.cpu()).argmin())
     support = probs.nonzero().squeeze(-1)
     if len(support) == 1:
         return int(support)
