@@ -34,8 +34,8 @@ def serve() -> int:
 
 
 def prepare() -> int:
-    """Convert the model once, before several processes ask for it; shows a progress bar."""
-    code = "import sys; from common.model import store; store.resolve(sys.argv[1])"
+    """Convert the model and compile the kernel once, before several processes ask; shows a progress bar."""
+    code = "import sys; from common.model import loading; loading.prepare(sys.argv[1])"
     return subprocess.run([sys.executable, "-c", code, model()], check=False).returncode
 
 

@@ -67,6 +67,15 @@ class Wanted:
     hidden_layers: Sequence[int] = ()
 
 
+def prepare(name: str) -> None:
+    """Do what is done once for a model and a machine: conversion and compilation."""
+    store.resolve(name)
+    try:
+        library.build()
+    except library.Unavailable as error:
+        log.warning("there is no kernel here; models run on the general backend", because=str(error))
+
+
 def load(wanted: Wanted) -> Loaded:
     """Raises ConfigError naming ``model``, ``weights``, ``backend``, ``device`` or ``layers``."""
     device = store.placement(wanted.device)
