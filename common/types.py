@@ -106,9 +106,8 @@ class Block:
     """Guesses for the tokens after the first ``base_length`` of a session.
 
     ``parents[i]`` is the index of token i's parent within the block, -1 for the committed root; empty for
-    a chain; see ``common.trees``. ``distributions`` is aligned with ``token_ids``, or empty when every guess
-    is one-hot. ``distributions[i]`` is what token i was drawn from given everything before it in the block:
-    siblings differ, so a later one's distribution leaves the earlier ones' tokens out.
+    a chain; see ``common.trees``. ``distributions`` is empty when every guess is one-hot; else
+    ``distributions[i]`` is what token i was drawn from given all before it, its earlier siblings left out.
     """
 
     block_id: int
@@ -172,10 +171,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What became of block ``block_id`` (0: none was verified) and what follows it.
-
-    ``accepted_nodes``: the guesses of the block that stand, from its root down.
-    """
+    """Which guesses of block ``block_id`` (0: none was verified) stand, from its root down; what follows."""
 
     session_id: str
     base_length: int
@@ -250,12 +246,11 @@ class Stopping:
 class SpeculationParams:
     """How drafts are used.
 
-    ``mode`` None: keyed with a seed or a veto, else rejection. ``block_size`` None: the deployment's.
-    ``tree_width``, the most guesses that may follow the same text, None: the deployment's.
+    ``mode`` None: keyed with a seed or a veto, else rejection. ``block_size`` and ``tree_width``, the most
+    guesses after the same text, None: the deployment's.
 
     Refusing a guess for a reason other than the target's own choice would bias rejection sampling, so a veto
-    needs the mode in which the choice is the target's whatever was drafted. A fact is checked in running
-    text, so it needs chains.
+    needs the mode in which the choice is the target's whatever was drafted. Facts are checked in chains.
     """
 
     disabled: bool = False
@@ -267,15 +262,10 @@ class SpeculationParams:
     def __post_init__(self) -> None:
         vetoed_rejection = self.fact_check is FactCheck.VETO and self.mode is Mode.REJECTION
         _require(not vetoed_rejection, "speculation.mode", "keyed when speculation.fact_check is veto")
-        width, checked = self.tree_width, self.fact_check is not FactCheck.OFF
-        _require(
-            width is None or 1 <= width <= trees.MAX_WIDTH,
-            "speculation.tree_width",
-            f"between 1 and {trees.MAX_WIDTH}",
-        )
-        _require(
-            not checked or width in (None, 1), "speculation.tree_width", "1 when speculation.fact_check is on"
-        )
+        width = 1 if self.tree_width is None else self.tree_width
+        _require(1 <= width <= trees.MAX_WIDTH, "speculation.tree_width", f"between 1 and {trees.MAX_WIDTH}")
+        checked_tree = width > 1 and self.fact_check is not FactCheck.OFF
+        _require(not checked_tree, "speculation.tree_width", "1 when speculation.fact_check is on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,10 +355,7 @@ class Usage:
 
 @dataclass(slots=True)
 class SpeculationStats:
-    """Counters of one answer, with the meaning of vLLM's of the same names.
-
-    A position is a guess's distance from the committed text, so a tree may have several guesses at one.
-    """
+    """Counters of one answer, as vLLM's of the same names; a position in a tree is a depth."""
 
     steps: int = 0
     drafts: int = 0

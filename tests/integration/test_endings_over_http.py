@@ -71,6 +71,7 @@ def body(prompt: Sequence[int], stopping: Stopping, *, stream: bool) -> dict[str
         "max_tokens": stopping.max_tokens,
         "stop": list(stopping.stop) or None,
         "stop_token_ids": sorted(stopping.stop_token_ids) or None,
+        "min_tokens": stopping.min_tokens,
         "stream": stream,
     }
     return fields | ({"stream_options": {"include_usage": True}} if stream else {})
