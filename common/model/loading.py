@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from common import logging
 from common.errors import ConfigError
@@ -97,24 +98,27 @@ def load(wanted: Wanted) -> Loaded:
 
 def _weights(asked: str, folder: str, device: str) -> str:
     if asked == "auto":
-        return (
-            "int4"
-            if device == "cpu" and _is_int4(folder)
-            else str(store.default_dtype(device)).removeprefix("torch.")
-        )
+        own_int4 = device == "cpu" and _is_int4(folder)
+        return "int4" if own_int4 else str(store.default_dtype(device)).removeprefix("torch.")
     if asked in ("int8", "int4") and device != "cpu":
         raise ConfigError(f"{asked} weights are for a CPU, not for {device}", field="weights")
     return asked
 
 
 def _is_int4(folder: str) -> bool:
-    """Whether quantising a layer to int4 leaves every value as it is."""
+    """Whether int4 leaves the values of the first and the last layer as they are."""
+    last = store.load_config(folder).num_hidden_layers - 1
+    kinds = ("self_attn.q_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.down_proj")
     with store.open_tensors(folder) as tensors:
-        weight = tensors("model.layers.0.mlp.down_proj.weight")
-    if weight is None or weight.shape[1] % GROUP:
+        weights = (tensors(f"model.layers.{layer}.{kind}.weight") for layer in (0, last) for kind in kinds)
+        return all(weight is not None and _keeps_values(weight.float()) for weight in weights)
+
+
+def _keeps_values(weight: Tensor) -> bool:
+    if weight.shape[1] % GROUP:
         return False
-    quanta, scale, minimum = int4_values(weight.float())
-    return torch.equal((quanta * scale.float() + minimum.float()).flatten(1), weight.float())
+    quanta, scale, minimum = int4_values(weight)
+    return torch.equal((quanta * scale.float() + minimum.float()).flatten(1), weight)
 
 
 def _fused(folder: str, config: Any, wanted: Wanted) -> Runner:

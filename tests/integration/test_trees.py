@@ -111,8 +111,16 @@ async def test_answers_over_the_stream_are_those_of_the_target_alone(
             reference_greedy(reference, prompt, ANSWER_TOKENS)  # type: ignore[arg-type]
             for prompt in prompts
         ]
-    if kind == "noisy":
-        assert sum(answer.finished.stats.accepted_tokens for answer in drafted) > 0
+
+
+async def test_branches_over_the_stream_are_accepted() -> None:
+    """A first block is not waited for, so on a busy machine an answer may end before any comes."""
+    asked = SamplingParams(seed=5)
+    accepted = 0
+    async with draft_service(source_of("noisy")) as address, asyncio.timeout(100):
+        while not accepted:
+            drafted = await answers(requests(address, sampling=asked, tree_width=3))
+            accepted = sum(answer.finished.stats.accepted_tokens for answer in drafted)
 
 
 async def test_a_pool_too_small_for_all_and_a_small_budget_change_nothing() -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from common import logging
 from common.model.cache import cache_dir
 from common.model.fused import layout
 from common.model.fused.layout import Format, Packed
+
+_MOST_FILES = 8
 
 log = logging.get("model")
 
@@ -53,11 +55,21 @@ def packed_file(folder: str, weights: str, layers: int) -> Iterator[PackedFile]:
         packed = PackedFile(_open(path, opened))
         yield packed
     if not packed.made:
+        with suppress(OSError):
+            path.touch()  # the latest used is the last to be dropped
         return
     try:
         _write(packed.made, path)
+        _drop_oldest(path.parent)
     except OSError as error:
         log.warning("the packed weights could not be kept", path=str(path), error=str(error))
+
+
+def _drop_oldest(folder: Path) -> None:
+    """Keep a few; one that is being read stays readable."""
+    newest_first = sorted(folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in newest_first[_MOST_FILES:]:
+        path.unlink(missing_ok=True)
 
 
 def _open(path: Path, opened: ExitStack) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -220,6 +221,22 @@ def test_packed_weights_that_are_damaged_are_made_again(folder: str, cache: Path
     kept.write_bytes(kept.read_bytes()[:1000])
     assert torch.equal(logits(loading.load(wanted(folder, weights="int4")).runner), cold)
     assert kept.stat().st_size > 1000
+
+
+def test_of_packed_files_the_latest_used_are_kept(folder: str, cache: Path) -> None:
+    loading.load(wanted(folder, weights="int4"))
+    (used,) = (cache / "packed").iterdir()
+    os.utime(used, (0, 0))
+    others = [cache / "packed" / f"{age}.safetensors" for age in range(1, 9)]
+    for age, path in enumerate(others, 1):
+        path.touch()
+        os.utime(path, (age, age))
+    loading.load(wanted(folder, weights="int4"))  # used again
+    loading.load(wanted(folder, weights="int8"))  # one file more
+    kept = set((cache / "packed").iterdir())
+    assert len(kept) == 8
+    assert used in kept
+    assert not {others[0], others[1]} & kept
 
 
 def test_packed_weights_that_cannot_be_kept_keep_no_model_from_loading(folder: str, cache: Path) -> None:
