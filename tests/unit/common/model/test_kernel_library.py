@@ -118,7 +118,7 @@ for collect in (True, False):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 assert runner.run([Segment([5, 6, 7], 0, [2], 3)])[0].logits.equal(before)
 # One long pass: a thread that is stopped between passes may be inside torch, which does not survive it.
-segments = [Segment([5] * 500, 0, list(range(32)), 0)] * 800
+segments = [Segment([5] * 500, 0, list(range(32)), 0)] * 250
 threading.Thread(target=runner.run, args=(segments,), daemon=True).start()
 time.sleep(0.5)
 """
