@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from transformers import Gemma2Config, GPT2Config, MistralConfig, Qwen2Config
 
 from common import trees
 from common.model.batch import Move, Segment
 from common.model.block_manager import BLOCK_SIZE
 from common.model.runner import ModelRunner
 from tests.support import streams
-from tests.support.models import reference_logits, tiny_config, tiny_model
+from tests.support.models import reference_logits, tiny_model
 from tests.support.streams import NUM_BLOCKS
-from tests.unit.common.model.test_runner import SHAPE, TOLERANCE, VOCABULARY
-
-CONFIGS: dict[str, Callable[[], Any]] = {
-    "llama": tiny_config,
-    "qwen2 with windows in the upper layers": lambda: Qwen2Config(
-        num_hidden_layers=3, use_sliding_window=True, sliding_window=7, max_window_layers=1, **SHAPE
-    ),
-    "mistral with a window": lambda: MistralConfig(num_hidden_layers=2, sliding_window=5, **SHAPE),
-    "gemma2": lambda: Gemma2Config(
-        num_hidden_layers=2,
-        head_dim=8,
-        sliding_window=7,
-        query_pre_attn_scalar=16,
-        attn_logit_softcapping=2.0,
-        final_logit_softcapping=5.0,
-        **SHAPE,
-    ),
-    "gpt2 with learned positions": lambda: GPT2Config(
-        vocab_size=64, n_layer=2, n_head=4, n_embd=32, n_positions=128, initializer_range=0.2
-    ),
-}
+from tests.unit.common.model.test_runner import CONFIGS, TOLERANCE, VOCABULARY
 
 
 def token_ids(chance: random.Random, count: int) -> list[int]:
@@ -91,7 +69,7 @@ def test_trees_chains_and_prompts_share_a_pass() -> None:
         assert_rows_are_those_of_the_branches(reference, context, nodes, parents, output.logits)
 
 
-@pytest.mark.parametrize("architecture", ["llama", "mistral with a window", "gpt2 with learned positions"])
+@pytest.mark.parametrize("architecture", ["llama", "mistral with a window", "gpt2"])
 def test_a_branch_moved_into_place_is_as_good_as_computed_there(architecture: str) -> None:
     chance = random.Random(3)
     runner = ModelRunner(tiny_model(1, config=CONFIGS[architecture]()), NUM_BLOCKS)
