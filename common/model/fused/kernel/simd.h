@@ -83,10 +83,6 @@ inline Floats absolute(Floats a) { return {_mm512_abs_ps(a.v)}; }
 inline Floats load_half(const uint16_t* p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
-inline Floats load_bfloat(const uint16_t* p) {
-    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
-}
 inline void store_half(uint16_t* p, Floats a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
 }
@@ -139,11 +135,6 @@ inline Floats load_half(const uint16_t* p) {
     return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
             _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
 }
-inline __m256 widen_bfloat(const uint16_t* p) {
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-}
-inline Floats load_bfloat(const uint16_t* p) { return {widen_bfloat(p), widen_bfloat(p + 8)}; }
 inline void store_half(uint16_t* p, Floats a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
@@ -197,7 +188,6 @@ inline Floats max(Floats a, Floats b) { return each([&](int i) { return a.v[i] >
 inline Floats min(Floats a, Floats b) { return each([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
 inline Floats absolute(Floats a) { return each([&](int i) { return std::fabs(a.v[i]); }); }
 inline Floats load_half(const uint16_t* p) { return each([&](int i) { return half_to_float(p[i]); }); }
-inline Floats load_bfloat(const uint16_t* p) { return each([&](int i) { return bfloat_to_float(p[i]); }); }
 inline void store_half(uint16_t* p, Floats a) {
     for (int i = 0; i < kLanes; ++i) p[i] = float_to_half(a.v[i]);
 }
