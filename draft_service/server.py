@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 
 from transformers import AutoConfig
 
 from common import lifecycle, logging, rpc
 from common.grammar import Compiler
-from common.model import loading, store
-from common.model.block_manager import BlockManager
-from common.model.loading import Wanted
+from common.model import store
 from common.model.runner import model_thread
 from common.model.tokenizer import Tokenizer
 from draft_service import metrics
@@ -20,9 +17,8 @@ from draft_service.config import Config
 from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
 from draft_service.servicer import DraftServicer
+from draft_service.sources import registry
 from draft_service.sources.base import Source
-from draft_service.sources.ngram import NgramSource
-from draft_service.sources.self_draft import SelfSource
 from draft_service.vocabulary import Vocabulary
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc
 
@@ -31,7 +27,7 @@ log = logging.get("draft")
 
 async def serve(config: Config) -> None:
     """Run the configured source until told to stop."""
-    await serve_source(config, _source)
+    await serve_source(config, registry.make)
 
 
 async def serve_source(config: Config, make_source: Callable[[Config, str], Source]) -> None:
@@ -81,20 +77,3 @@ async def serve_source(config: Config, make_source: Callable[[Config, str], Sour
         for task in background:
             task.cancel()
     await publisher.close()
-
-
-def _source(config: Config, folder: str) -> Source:
-    if config.source == "ngram":
-        return NgramSource(config.max_ngram, config.min_ngram)
-    num_blocks = BlockManager.blocks_for(config.kv_tokens)
-    wanted = Wanted(
-        config.model,
-        num_blocks,
-        threads=config.threads or os.cpu_count() or 1,
-        weights=config.weights,
-        backend=config.backend,
-        device=config.device,
-        layers=config.layers,
-    )
-    loaded = loading.load(wanted)
-    return SelfSource(loaded.runner, num_blocks, config.prefill_tokens, f"first-{config.layers}-layers")

@@ -59,9 +59,13 @@ class Environment:
 
 
 def _openvino(environment: Environment) -> None:
-    """The same torch as ours, so that a CPU build that was chosen for us serves here too."""
+    """
+    The same torch as ours, so that a CPU build that was chosen for us serves here too. The export asks for a package
+    for images, whose own build need not match that torch, and does without it.
+    """
     ours = torch.__version__.partition("+")[0]
     environment.pip("install", f"torch=={ours}", "openvino-genai", "optimum-intel", "nncf")
+    environment.pip("uninstall", "-y", "torchvision")
     model = store.resolve(store.EMBEDDED)
     formats = {"int4": ("int4", "--group-size", "64", "--ratio", "1.0"), "int8": ("int8",)}
     for weights in OPENVINO_WEIGHTS:

@@ -7,12 +7,17 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from draft_service.config import Config
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
 
 _MOST_MATCHES = 8
 _LENGTH_WEIGHT = 4.0  # what one more token of agreement counts
 _GOES_ON = 0.8  # belief that a continuation which was right so far is right once more
+
+
+def make(config: Config, folder: str) -> NgramSource:
+    return NgramSource(config.max_ngram, config.min_ngram)
 
 
 class NgramSource:

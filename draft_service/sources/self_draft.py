@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from common import trees
+from common.model import loading
 from common.model.batch import Runner, Segment
 from common.model.block_manager import BlockManager
+from draft_service.config import Config
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
 from draft_service.sources.growing import Growth
+
+
+def make(config: Config, folder: str) -> SelfSource:
+    num_blocks = BlockManager.blocks_for(config.kv_tokens)
+    wanted = loading.Wanted(
+        config.model,
+        num_blocks,
+        threads=config.threads or os.cpu_count() or 1,
+        weights=config.weights,
+        backend=config.backend,
+        device=config.device,
+        layers=config.layers,
+    )
+    runner = loading.load(wanted).runner
+    return SelfSource(runner, num_blocks, config.prefill_tokens, f"first-{config.layers}-layers")
 
 
 @dataclass(slots=True, eq=False)
