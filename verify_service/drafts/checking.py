@@ -42,9 +42,7 @@ def check_block(block: Block, asked: Asked) -> Block:
         raise InvalidBlock(f"{len(block.token_ids)} guesses where {asked.guesses} were asked for")
     if not all(token_id < asked.vocabulary_size for token_id in block.token_ids):
         raise InvalidBlock("a token id outside the vocabulary")
-    if any(
-        len(values) not in (0, len(block.token_ids)) for values in (block.confidences, block.probabilities)
-    ):
+    if not {len(block.confidences), len(block.probabilities)} <= {0, len(block.token_ids)}:
         raise InvalidBlock("not one confidence or probability per guess")
     parents = _checked_parents(block, asked.tree_width)
     if asked.mode is Mode.KEYED:

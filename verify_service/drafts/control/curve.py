@@ -97,7 +97,7 @@ class Curve:
 
 
 def monotone(points: Sequence[tuple[float, float, float]]) -> list[Point]:
-    """The non-decreasing fit of least squares to (x, y, weight): pool adjacent violators (Ayer et al. 1955)."""
+    """The non-decreasing least-squares fit to (x, y, weight), by pooling violators (Ayer et al. 1955)."""
     pools: list[tuple[float, float, list[float]]] = []
     for x, y, weight in points:
         level, mass, members = y, weight, [x]

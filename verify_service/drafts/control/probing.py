@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _SHORTEST_GAP = 6
 _LONGEST_GAP = 24
+_GAP_AFTER_FOUND = 2
 
 
 class Probing:
@@ -24,7 +25,7 @@ class Probing:
 
     def observe(self, found: bool) -> None:
         """What a probe found: after a good one the next comes soon."""
-        self._gap = _SHORTEST_GAP if found else min(2 * self._gap, _LONGEST_GAP)
+        self._gap = _GAP_AFTER_FOUND if found else min(2 * self._gap, _LONGEST_GAP)
         if found:
             self._due_at = None
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TypeVar
 
 from verify_service.drafts.control.base import Outcome
 
 _FIRST_GUESS = 0.6  # acceptance of a draft that nothing is known of
 _SIBLING = 0.2  # and of each further guess where the earlier ones were refused
-_SOURCE_MEMORY = 0.995  # kept per block, by what all sessions say together
+_SOURCE_KEEPS = 0.995  # per block, of what all sessions say together
+_SLOW_KEEPS = 0.97  # of what a session says: about 33 blocks
+_FAST_KEEPS = 0.8  # about 5
 _SOURCE_STRENGTH = 2.0
 _SESSION_STRENGTH = 0.25
 _FIRST_WEIGHT = 3.0  # blocks that a session's own must outweigh
+_SURPRISE = 2.5  # standard deviations
 
 
 @dataclass(slots=True)
@@ -37,6 +42,34 @@ class Share:
         return (self.hits + strength * prior) / (self.tried + strength)
 
 
+@dataclass(slots=True)
+class Tracked:
+    """A share with a long memory, for what stays as it is, beside one with a short memory. When the short one
+    says what the long one all but excludes, something has changed, and the long one is forgotten."""
+
+    slow: Share = field(default_factory=Share)
+    fast: Share = field(default_factory=Share)
+
+    @classmethod
+    def believed(cls, rate: float) -> Tracked:
+        return cls(Share(_FIRST_WEIGHT, _FIRST_WEIGHT * rate), Share())
+
+    def keep(self) -> None:
+        self.slow.keep(_SLOW_KEEPS)
+        self.fast.keep(_FAST_KEEPS)
+
+    def add(self, hit: bool) -> None:
+        self.slow.add(hit)
+        self.fast.add(hit)
+        expected = self.slow.mean(0.5, 1.0)
+        deviation = abs(self.fast.hits / self.fast.tried - expected)
+        if deviation > _SURPRISE * math.sqrt(expected * (1 - expected) / self.fast.tried):
+            self.slow = Share(self.fast.tried, self.fast.hits)
+
+    def mean(self, prior: float) -> float:
+        return self.slow.mean(prior, _SESSION_STRENGTH)
+
+
 @dataclass(frozen=True, slots=True)
 class Guess:
     """One more guess of a block, the best that is left.
@@ -52,89 +85,73 @@ class Guess:
     rank: int
 
 
-class Rates(Protocol):
-    """Rates at which a source's guesses stand; depths, ranks and counts from 0."""
-
-    def depth(self, depth: int) -> float:
-        """That the first guess at a depth is there and stands, given that the ones before it stood."""
-        ...
-
-    def rank(self, rank: int) -> float:
-        """That the guess of a rank above 0 stands, given that it is there and no earlier sibling did."""
-        ...
-
-    def there(self, index: int) -> float:
-        """That a block has more than ``index`` guesses when it was asked for more than that."""
-        ...
-
-
-@dataclass(slots=True)
-class Counts:
-    """The counts behind ``Rates``."""
-
-    depths: list[Share] = field(default_factory=list)
-    ranks: list[Share] = field(default_factory=list)
-    offers: list[Share] = field(default_factory=list)
-
-    def observe(self, outcome: Outcome, keep: float) -> None:
-        """Discount everything by ``keep``, so that what is not tried any more is forgotten too."""
-        for share in itertools.chain(self.depths, self.ranks, self.offers):
-            share.keep(keep)
-        for place in outcome.places:
-            _at(self.depths, place.depth).add(place.accepted == 0)
-            last = place.guesses - 1 if place.accepted is None else place.accepted
-            for rank in range(1, last + 1):
-                _at(self.ranks, rank).add(place.accepted == rank)
-        if outcome.offered is not None:
-            for index in range(outcome.choice.block_size):
-                _at(self.offers, index).add(index < outcome.offered)
-
-
 class SourceRates:
-    """Of a source in all sessions. What is unknown of a depth is taken from the one before."""
+    """Rates of a source in all sessions. What is unknown of a depth is taken from the one before."""
 
     def __init__(self) -> None:
-        self._counts = Counts()
+        self._depths: list[Share] = []
+        self._ranks: list[Share] = []
+        self._offers: list[Share] = []
+        self._rates: dict[int, tuple[list[float], list[float]]] = {}
 
     def observe(self, outcome: Outcome) -> None:
-        self._counts.observe(outcome, _SOURCE_MEMORY)
+        for share in itertools.chain(self._depths, self._ranks, self._offers):
+            share.keep(_SOURCE_KEEPS)
+        for shares, index, hit in _trials(outcome, self._depths, self._ranks, self._offers):
+            _at(shares, index, Share).add(hit)
+        self._rates.clear()
 
-    def depth(self, depth: int) -> float:
-        return _chained(self._counts.depths, depth, _FIRST_GUESS)
+    def chain(self, count: int) -> tuple[list[float], list[float]]:
+        """By depth and by number, as those of ``SessionRates``."""
+        if count not in self._rates:
+            self._rates[count] = (
+                _chained(self._depths, _FIRST_GUESS, count),
+                _chained(self._offers, 1.0, count),
+            )
+        return self._rates[count]
 
     def rank(self, rank: int) -> float:
-        return _share(self._counts.ranks, rank).mean(_SIBLING, _SOURCE_STRENGTH)
-
-    def there(self, index: int) -> float:
-        return _chained(self._counts.offers, index, 1.0)
+        share = self._ranks[rank] if rank < len(self._ranks) else Share()
+        return share.mean(_SIBLING, _SOURCE_STRENGTH)
 
 
 class SessionRates:
     """Of a source in one session: begins with what the source does elsewhere, which its own blocks outweigh
     before long."""
 
-    def __init__(self, source: SourceRates, depths: int) -> None:
+    def __init__(self, source: SourceRates, count: int) -> None:
+        """
+        Args:
+            count: most guesses of a block.
+        """
+        depths, there = source.chain(count)
         self._source = source
-        self._counts = Counts(
-            [_believed(source.depth(depth)) for depth in range(depths)],
-            [],
-            [_believed(source.there(index)) for index in range(depths)],
-        )
+        self._depths = [Tracked.believed(rate) for rate in depths]
+        self._ranks: list[Tracked] = []
+        self._offers = [Tracked.believed(rate) for rate in there]
 
-    def observe(self, outcome: Outcome, keep: float) -> None:
-        self._counts.observe(outcome, keep)
+    def observe(self, outcome: Outcome) -> None:
+        """Everything fades, so that what is not tried any more is forgotten too."""
+        for tracked in itertools.chain(self._depths, self._ranks, self._offers):
+            tracked.keep()
+        for tracks, index, hit in _trials(outcome, self._depths, self._ranks, self._offers):
+            _at(tracks, index, Tracked).add(hit)
 
-    def depth(self, depth: int) -> float:
-        return _share(self._counts.depths, depth).mean(self._source.depth(depth), _SESSION_STRENGTH)
+    def depths(self, count: int) -> list[float]:
+        """That the first guess at each depth is there and stands, given that the ones before it stood."""
+        return _blended(self._depths, self._source.chain(count)[0])
+
+    def there(self, count: int) -> list[float]:
+        """That a block has more than 0, 1, 2 … guesses when it was asked for more than that."""
+        return _blended(self._offers, self._source.chain(count)[1])
 
     def rank(self, rank: int) -> float:
-        return _share(self._counts.ranks, rank).mean(self._source.rank(rank), _SESSION_STRENGTH)
+        """That the guess of a rank above 0 stands, given that it is there and no earlier sibling did."""
+        tracked = self._ranks[rank] if rank < len(self._ranks) else Tracked()
+        return tracked.mean(self._source.rank(rank))
 
-    def there(self, index: int) -> float:
-        return _share(self._counts.offers, index).mean(self._source.there(index), _SESSION_STRENGTH)
 
-
-def guesses(rates: Rates, count: int, width: int) -> list[Guess]:
+def guesses(rates: SessionRates, count: int, width: int) -> list[Guess]:
     """The ``count`` guesses of a block in the order of what they are worth.
 
     A guess is worth the probability that the target comes to it and takes it: along a chain the product of
@@ -143,43 +160,61 @@ def guesses(rates: Rates, count: int, width: int) -> list[Guess]:
     over a block is the expected number of guesses that stand (Leviathan et al. 2023, equation 1, without its
     assumption that every position has the same rate).
     """
-    found: list[Guess] = []
-    rows = 1.0
-    for index, (worth, rank) in enumerate(itertools.islice(_best_first(rates, width), count)):
-        rows = min(rows, rates.there(index))
-        found.append(Guess(worth, rows, rank))
-    return found
+    depths = rates.depths(count)
+    rows = itertools.accumulate(rates.there(count), min)
+    if width == 1:
+        ordered = [(worth, 0) for worth in itertools.accumulate(depths, operator.mul)]
+    else:
+        ranks = [rates.rank(rank) for rank in range(width)]
+        ordered = list(itertools.islice(_best_first(depths, ranks), count))
+    return [Guess(worth, row, rank) for (worth, rank), row in zip(ordered, rows, strict=True)]
 
 
-def _best_first(rates: Rates, width: int) -> Iterator[tuple[float, int]]:
-    """Worth and rank of the guesses of an endless tree."""
+def _best_first(depths: Sequence[float], ranks: Sequence[float]) -> Iterator[tuple[float, int]]:
+    """Worth and rank of the guesses of a tree, no deeper than ``depths``; its nodes outnumber them."""
     order = itertools.count()
-    frontier = [(-rates.depth(0), next(order), 1.0, 0, 0)]  # worth; reached by its earlier siblings' refusal
-    while True:
-        negated, _, reached, depth, rank = heapq.heappop(frontier)
+    frontier = [(-depths[0], next(order), 1.0, 0, 0)]  # worth; what is left of its position; depth; rank
+    while frontier:
+        negated, _, left, depth, rank = heapq.heappop(frontier)
         worth = -negated
         yield worth, rank
-        heapq.heappush(frontier, (-worth * rates.depth(depth + 1), next(order), worth, depth + 1, 0))
-        if rank + 1 < width:
-            left = reached - worth
-            heapq.heappush(frontier, (-left * rates.rank(rank + 1), next(order), left, depth, rank + 1))
+        if depth + 1 < len(depths):
+            heapq.heappush(frontier, (-worth * depths[depth + 1], next(order), worth, depth + 1, 0))
+        if rank + 1 < len(ranks):
+            left -= worth
+            heapq.heappush(frontier, (-left * ranks[rank + 1], next(order), left, depth, rank + 1))
 
 
-def _chained(shares: list[Share], index: int, first: float) -> float:
-    rate = first
-    for share in shares[: index + 1]:
-        rate = share.mean(rate, _SOURCE_STRENGTH)
-    return rate
+T = TypeVar("T")
 
 
-def _believed(rate: float) -> Share:
-    return Share(_FIRST_WEIGHT, _FIRST_WEIGHT * rate)
+def _trials(
+    outcome: Outcome, depths: list[T], ranks: list[T], offers: list[T]
+) -> Iterator[tuple[list[T], int, bool]]:
+    """What was tried, where it counts, and whether it held."""
+    for place in outcome.places:
+        yield depths, place.depth, place.accepted == 0
+        last = place.guesses - 1 if place.accepted is None else place.accepted
+        yield from ((ranks, rank, place.accepted == rank) for rank in range(1, last + 1))
+    if outcome.offered is not None:
+        for index in range(outcome.choice.block_size):
+            yield offers, index, index < outcome.offered
 
 
-def _share(shares: list[Share], index: int) -> Share:
-    return shares[index] if index < len(shares) else Share()
+def _chained(shares: Sequence[Share], first: float, count: int) -> list[float]:
+    rates, rate = [], first
+    for index in range(count):
+        if index < len(shares):
+            rate = shares[index].mean(rate, _SOURCE_STRENGTH)
+        rates.append(rate)
+    return rates
 
 
-def _at(shares: list[Share], index: int) -> Share:
-    shares.extend(Share() for _ in range(index + 1 - len(shares)))
-    return shares[index]
+def _blended(tracks: Sequence[Tracked], priors: Sequence[float]) -> list[float]:
+    own = [tracked.mean(prior) for tracked, prior in zip(tracks, priors, strict=False)]
+    return own + list(priors[len(own) :])
+
+
+def _at(found: list[T], index: int, make: Callable[[], T]) -> T:
+    found.extend(make() for _ in range(index + 1 - len(found)))
+    return found[index]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from verify_service.drafts.control.base import NOTHING, Choice, Outcome, State
@@ -13,9 +13,9 @@ from verify_service.drafts.control.rates import Guess, SessionRates, SourceRates
 
 _PASS_MEMORY = 100
 _HICCUP = 3.0
-_WAIT_MEMORY = 20
-_BLOCK_KEPT = 0.9  # of what a session has seen, per block: the last ten or so count
-_PROBE_KEPT = 0.6  # probes are rare, so what came before them is old
+_WAIT_MEMORY = 50
+_REVIEWED = 32  # passes after which the plan is made anew though no block said anything new
+_SESSIONS_PER_PASS = 4  # a plan for so many costs little beside a pass; one for more is kept for longer
 _LEAST_GAIN = 1.02  # what speculation must bring, for what it costs beside the pass
 _WAIT_STEPS = 50  # waits are told apart by this part of a plain pass
 
@@ -26,8 +26,8 @@ def ever_dearer(rows: float) -> float:
 
 
 def _ever_later(block_size: float) -> float:
-    """The relative wait for blocks that were not asked for of late."""
-    return 1 + block_size / 8
+    """The relative wait for blocks that were not asked for of late: a guess takes as long as the next."""
+    return block_size
 
 
 class Throughput:
@@ -62,7 +62,10 @@ class Throughput:
         self._sources: dict[str, SourceRates] = {}
         self._waits: dict[str, Curve] = {}
         self._sessions: dict[ThroughputController, int] = {}
-        self._plan: dict[ThroughputController, Choice] | None = None
+        self._plan: dict[ThroughputController, Choice] = {}
+        self._planned_for = 0
+        self._stale_at = 0
+        self._reviewed_at = 0
         self._passes = 0
 
     def controller(self) -> ThroughputController:
@@ -71,7 +74,6 @@ class Throughput:
     def observe_pass(self, rows: int, seconds: float) -> None:
         self._costs.observe(rows, seconds)
         self._passes += 1
-        self._plan = None
 
     def seconds(self, rows: float) -> float:
         """What a pass of so many rows is believed to take."""
@@ -89,12 +91,15 @@ class Throughput:
             self._wait_curve(name).observe(outcome.choice.block_size, outcome.waited)
         if outcome.offered is not None:
             self.source(name).observe(outcome)
+            self._reviewed_at = self._stale_at
 
     def choose(self, session: ThroughputController, batch: int) -> Choice:
         """The session's part of the best set."""
         self._sessions[session] = self._passes
-        if self._plan is None or session not in self._plan:
-            self._plan = self._best(max(batch, 1))
+        if session not in self._plan or batch != self._planned_for or self._passes >= self._reviewed_at:
+            self._plan, self._planned_for = self._best(batch), batch
+            self._stale_at = self._passes + 2 + len(self._plan) // _SESSIONS_PER_PASS
+            self._reviewed_at = self._passes + _REVIEWED
         return self._plan[session]
 
     def forget(self, session: ThroughputController) -> None:
@@ -106,25 +111,27 @@ class Throughput:
     def _best(self, batch: int) -> dict[ThroughputController, Choice]:
         """Those take part that asked in this pass or the last."""
         recent = [s for s, last in self._sessions.items() if self._passes - last <= 1]
-        plain = self.seconds(batch)
-        offers = sorted(self._offers(recent, plain), key=lambda offer: -offer.ratio)
-        best_rate = _LEAST_GAIN * batch / plain
+        offers = sorted(self._offers(recent, self.seconds(batch)), key=lambda offer: -offer.ratio)
+        seconds = [self.seconds(batch + rows) for rows in range(len(offers) + 2)]
+        best_rate = _LEAST_GAIN * batch / seconds[0]
         best: list[_Offer] = []
         for limit in {offer.wait for offer in offers}:
             within = [offer for offer in offers if offer.wait <= limit]
-            rate, count = _best_prefix(within, batch, limit, self.seconds)
+            rate, count = _best_prefix(within, batch, limit, seconds)
             if rate > best_rate:
                 best_rate, best = rate, within[:count]
         return {**dict.fromkeys(recent, NOTHING), **_as_choices(best)}
 
     def _offers(self, sessions: list[ThroughputController], plain: float) -> Iterator[_Offer]:
         resolution = plain / _WAIT_STEPS
+        waits: dict[tuple[str, int], float] = {}
         for session in sessions:
-            ratio, wait = 1.0, 0.0
-            for index, guess in enumerate(session.guesses()):
-                ratio = min(ratio, guess.worth / max(guess.rows, 1e-6))
-                wait = max(wait, _rounded(self.wait(session.state.source, index + 1), resolution))
-                yield _Offer(session, guess, ratio, wait)
+            source, ratio = session.state.source, 1.0
+            for size, guess in enumerate(session.guesses(), start=1):
+                if (source, size) not in waits:
+                    waits[source, size] = resolution * math.ceil(self.wait(source, size) / resolution)
+                ratio = min(ratio, guess.worth / guess.rows)
+                yield _Offer(session, guess, ratio, waits[source, size])
 
 
 class ThroughputController:
@@ -147,7 +154,7 @@ class ThroughputController:
 
     def observe(self, outcome: Outcome) -> None:
         if outcome.offered is not None:
-            self._own_rates().observe(outcome, _PROBE_KEPT if outcome.choice.probe else _BLOCK_KEPT)
+            self._own_rates().observe(outcome)
         self._shared.observe(self.state.source, outcome)
         if outcome.choice.probe:
             self._probing.observe(found=outcome.accepted > 0)
@@ -181,16 +188,20 @@ class _Offer:
     wait: float
 
 
-def _best_prefix(
-    offers: list[_Offer], batch: int, wait: float, seconds: Callable[[float], float]
-) -> tuple[float, int]:
-    """The best rate and how many of the offers it takes."""
-    tokens = rows = float(batch)
+def _best_prefix(offers: list[_Offer], batch: int, wait: float, seconds: list[float]) -> tuple[float, int]:
+    """The best rate and how many of the offers it takes.
+
+    Args:
+        seconds: of a pass with 0, 1, 2 … guesses.
+    """
+    tokens, rows = float(batch), 0.0
     best, count = 0.0, 0
     for taken, offer in enumerate(offers, start=1):
         tokens += offer.guess.worth
         rows += offer.guess.rows
-        rate = tokens / (seconds(rows) + wait)
+        whole = int(rows)
+        time = seconds[whole] + (rows - whole) * (seconds[whole + 1] - seconds[whole])
+        rate = tokens / (time + wait)
         if rate > best:
             best, count = rate, taken
     return best, count
@@ -203,8 +214,3 @@ def _as_choices(offers: list[_Offer]) -> dict[ThroughputController, Choice]:
         width = max(so_far.tree_width, offer.guess.rank + 1)
         found[offer.session] = Choice(so_far.block_size + 1, width)
     return found
-
-
-def _rounded(wait: float, resolution: float) -> float:
-    """Up to the next step, so that there are few to try."""
-    return resolution * math.ceil(wait / resolution)
