@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 _EXACT = 16  # counts up to here have a bucket of their own, larger ones an eighth of an octave
 _PER_OCTAVE = 8
-_SHAPE_WEIGHT = 0.5
+_SHAPE_WEIGHT = 0.2
 
 Point = tuple[float, float]
 Shape = Callable[[float], float]

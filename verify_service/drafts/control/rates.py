@@ -62,8 +62,9 @@ class Tracked:
         self.slow.add(hit)
         self.fast.add(hit)
         expected = self.slow.mean(0.5, 1.0)
-        deviation = abs(self.fast.hits / self.fast.tried - expected)
-        if deviation > _SURPRISE * math.sqrt(expected * (1 - expected) / self.fast.tried):
+        # Weights that fall by k from one to the next average like (1 + k) times as many equal ones.
+        variance = expected * (1 - expected) / (self.fast.tried * (1 + _FAST_KEEPS))
+        if abs(self.fast.hits / self.fast.tried - expected) > _SURPRISE * math.sqrt(variance):
             self.slow = Share(self.fast.tried, self.fast.hits)
 
     def mean(self, prior: float) -> float:

@@ -15,6 +15,7 @@ _PASS_MEMORY = 100
 _HICCUP = 3.0
 _WAIT_MEMORY = 50
 _REVIEWED = 32  # passes after which the plan is made anew though no block said anything new
+_WITHOUT_PLAIN = 96  # passes after which one without guesses is due
 _SESSIONS_PER_PASS = 4  # a plan for so many costs little beside a pass; one for more is kept for longer
 _LEAST_GAIN = 1.02  # what speculation must bring, for what it costs beside the pass
 _WAIT_STEPS = 50  # waits are told apart by this part of a plain pass
@@ -50,6 +51,9 @@ class Throughput:
     given wait the best set of m guesses is the m best, and all m are tried. The waits that the sources' block
     sizes lead to are tried one by one as a limit on who may take part.
 
+    What a pass without guesses costs must be known, not inferred: a draft that computes on the same cores
+    makes the passes slower that its guesses are in. So when none was seen for long, all go without once.
+
     As a whole the choice depends on the past only; see ``Controller``.
     """
 
@@ -67,6 +71,7 @@ class Throughput:
         self._stale_at = 0
         self._reviewed_at = 0
         self._passes = 0
+        self._plain_due = _WITHOUT_PLAIN
 
     def controller(self) -> ThroughputController:
         return ThroughputController(self)
@@ -74,6 +79,8 @@ class Throughput:
     def observe_pass(self, rows: int, seconds: float) -> None:
         self._costs.observe(rows, seconds)
         self._passes += 1
+        if rows <= self._planned_for or self._passes > self._plain_due:
+            self._plain_due = self._passes + _WITHOUT_PLAIN
 
     def seconds(self, rows: float) -> float:
         """What a pass of so many rows is believed to take."""
@@ -100,7 +107,7 @@ class Throughput:
             self._plan, self._planned_for = self._best(batch), batch
             self._stale_at = self._passes + 2 + len(self._plan) // _SESSIONS_PER_PASS
             self._reviewed_at = self._passes + _REVIEWED
-        return self._plan[session]
+        return self._plan[session] if self._passes != self._plain_due else NOTHING
 
     def forget(self, session: ThroughputController) -> None:
         self._sessions.pop(session, None)
