@@ -171,7 +171,10 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Which guesses of block ``block_id`` (0: none was verified) stand, from its root down; what follows."""
+    """Which guesses of block ``block_id`` (0: none was verified) stand, from its root down; what follows.
+
+    ``tree_width``: of the block asked for; 0: as before.
+    """
 
     session_id: str
     base_length: int
@@ -179,6 +182,7 @@ class Commit:
     accepted_nodes: tuple[int, ...]
     token_ids: tuple[int, ...]
     block_size: int
+    tree_width: int = 0
 
 
 @dataclass(frozen=True, slots=True)

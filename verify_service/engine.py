@@ -161,13 +161,22 @@ class Engine:
         # Cut here: while the thread runs, a client that leaves takes its sequence's blocks away.
         cuts = [(item, _segment(item), item.completes) for item in work]
         moves = self._scheduler.take_moves()
+        started = time.perf_counter()
         judged = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts, moves)
-        metrics.STEPS.inc()
+        self._observe_pass(work, time.perf_counter() - started)
         with _timed("emit"):
             for item, result in zip(work, judged, strict=True):
                 if not item.sequence.finished:
                     self._emit(item, result)
         self._observe()
+
+    def _observe_pass(self, work: Seq[Work], seconds: float) -> None:
+        """Rows of a prompt cost another price than rows that are judged, so only the latter are measured."""
+        metrics.STEPS.inc()
+        if all(item.count == 1 for item in work):
+            rows = sum(1 + len(item.guesses) for item in work)
+            metrics.observe_pass(rows, seconds)
+            self._drafts.observe_pass(rows, seconds)
 
     async def _wait_for_drafts(self) -> None:
         running = self._scheduler.running

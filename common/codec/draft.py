@@ -66,6 +66,7 @@ def update_to_proto(update: SessionUpdate) -> draft_pb2.SessionUpdate:
                     accepted_nodes=update.accepted_nodes,
                     token_ids=update.token_ids,
                     block_size=update.block_size,
+                    tree_width=update.tree_width,
                 ),
             )
         case Close():
@@ -107,6 +108,7 @@ def update_from_proto(wire: draft_pb2.SessionUpdate) -> SessionUpdate:
                 accepted_nodes=tuple(commit.accepted_nodes),
                 token_ids=tuple(commit.token_ids),
                 block_size=commit.block_size,
+                tree_width=commit.tree_width,
             )
         case "close":
             return Close(wire.session_id)

@@ -42,6 +42,8 @@ def check_block(block: Block, asked: Asked) -> Block:
         raise InvalidBlock(f"{len(block.token_ids)} guesses where {asked.guesses} were asked for")
     if not all(token_id < asked.vocabulary_size for token_id in block.token_ids):
         raise InvalidBlock("a token id outside the vocabulary")
+    if not {len(block.confidences), len(block.probabilities)} <= {0, len(block.token_ids)}:
+        raise InvalidBlock("not one confidence or probability per guess")
     parents = _checked_parents(block, asked.tree_width)
     if asked.mode is Mode.KEYED:
         return replace(block, parents=parents, distributions=())

@@ -184,6 +184,7 @@ class Commit(_message.Message):
     ACCEPTED_NODES_FIELD_NUMBER: _builtins.int
     TOKEN_IDS_FIELD_NUMBER: _builtins.int
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
+    TREE_WIDTH_FIELD_NUMBER: _builtins.int
     HIDDEN_STATES_FIELD_NUMBER: _builtins.int
     base_length: _builtins.int
     """committed tokens before this commit"""
@@ -191,6 +192,8 @@ class Commit(_message.Message):
     """the block that was verified; 0: none was"""
     block_size: _builtins.int
     """tokens wanted in the next block; 0: none"""
+    tree_width: _builtins.int
+    """most of them that may follow the same text, up to that of open; unset: as before"""
     @_builtins.property
     def accepted_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """indices of that block's tokens that stand, from the root down"""
@@ -209,11 +212,12 @@ class Commit(_message.Message):
         accepted_nodes: _abc.Iterable[_builtins.int] | None = ...,
         token_ids: _abc.Iterable[_builtins.int] | None = ...,
         block_size: _builtins.int = ...,
+        tree_width: _builtins.int = ...,
         hidden_states: _types_pb2.HiddenStates | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hidden_states", b"hidden_states"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_nodes", b"accepted_nodes", "base_length", b"base_length", "block_id", b"block_id", "block_size", b"block_size", "hidden_states", b"hidden_states", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_nodes", b"accepted_nodes", "base_length", b"base_length", "block_id", b"block_id", "block_size", b"block_size", "hidden_states", b"hidden_states", "token_ids", b"token_ids", "tree_width", b"tree_width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

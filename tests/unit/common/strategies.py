@@ -100,6 +100,7 @@ commits = st.builds(
     accepted_nodes=token_ids.map(tuple),
     token_ids=token_ids.map(tuple),
     block_size=uint32,
+    tree_width=uint32,
 )
 updates = opens | commits | st.builds(Close, session_id=names)
 answers = st.builds(Proposed, names, blocks) | st.builds(Refused, names, texts, texts)
