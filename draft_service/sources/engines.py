@@ -29,7 +29,12 @@ class DraftModel:
 
     def source(self, name: str, prefill_tokens: int) -> PagedSource:
         return PagedSource(
-            name, self.runner, self.num_blocks, prefill_tokens, self.model_version, self.context_length
+            name,
+            self.runner,
+            self.num_blocks,
+            prefill_tokens,
+            self.model_version,
+            context_length=self.context_length,
         )
 
 

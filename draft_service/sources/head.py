@@ -1,4 +1,4 @@
-"""Draft models whose logits are not the target's vocabulary long: fitted to it, or cut to what is frequent."""
+"""Draft models with a head of another size than the target's: fitted to it, or cut to frequent tokens."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from common.model import linear, store
 from common.model.batch import Move, Output, Runner, Segment
 from common.model.fused import library
 from common.model.fused.arena import Arena
+from common.model.fused.layout import GROUP
 from common.model.fused.weights import RECIPES
 
 _VARIABLE = "TANDEM_DRAFT_VOCABULARY_FILE"
@@ -113,7 +114,8 @@ def _read_json(path: str) -> Tensor:
 
 
 def _read_tensor(path: str) -> Tensor:
-    (tensor,) = load_file(path).values()
+    tensors: list[Tensor] = list(load_file(path).values())
+    (tensor,) = tensors
     if tensor.dtype.is_floating_point or tensor.dim() != 1:
         raise ValueError("not one vector of integers")
     return tensor.to(torch.int64)
@@ -126,13 +128,21 @@ def trimmed_head(folder: str, kept: Tensor, weights: str, device: str, threads: 
         ConfigError: for a model whose head goes by another name.
     """
     head = _kept_rows(folder, kept)
-    if device == "cpu" and weights in RECIPES and head.in_features % linear.GROUP == 0:
+    if device == "cpu" and weights in RECIPES and head.in_features % GROUP == 0:
         with contextlib.suppress(library.Unavailable):
             format_, multiplier = RECIPES[weights].head, linear.Multiplier(threads)
             packed = linear.KernelLinear(head, format_, multiplier, Arena())
-            return lambda states: packed(states.float())
+            return _cast(packed, torch.float32)
     head.to(device, store.default_dtype(device))
-    return lambda states: head(states.to(head.weight.dtype))
+    return _cast(head, head.weight.dtype)
+
+
+def _cast(module: nn.Module, dtype: torch.dtype) -> Head:
+    def run(states: Tensor) -> Tensor:
+        logits: Tensor = module(states.to(dtype))
+        return logits
+
+    return run
 
 
 def _kept_rows(folder: str, kept: Tensor) -> nn.Linear:

@@ -71,7 +71,7 @@ def _tokenizer(folder: str) -> Tokenizer:
 
 
 def _bytewise(tokenizer: Tokenizer, folder: str) -> Tokenizer:
-    """Raises ConfigError where the bytes of the tokens cannot be told, so that no text can be carried over."""
+    """Raises ConfigError where the bytes of the tokens cannot be told: then text cannot be carried over."""
     if tokenizer.bytewise is None:
         raise ConfigError(f"{_VARIABLE}: the tokens of {folder} cannot be told as bytes", field=_VARIABLE)
     return tokenizer

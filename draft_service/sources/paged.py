@@ -39,6 +39,7 @@ class PagedSource:
         num_blocks: int,
         prefill_tokens: int,
         model_version: str,
+        *,
         context_length: int = sys.maxsize,
     ) -> None:
         """
