@@ -103,7 +103,8 @@ def read_kept(path: str, size: int) -> Tensor:
         raise ConfigError(f"{_VARIABLE}: {path}: {error}", field=_VARIABLE) from None
     if not len(kept) or int(kept.min()) < 0 or int(kept.max()) >= size:
         raise ConfigError(f"{_VARIABLE}: {path} must name 1 to {size} tokens below {size}", field=_VARIABLE)
-    return kept.unique()
+    found: Tensor = kept.unique()
+    return found
 
 
 def _read_json(path: str) -> Tensor:
