@@ -108,6 +108,7 @@ class Block:
     ``parents[i]`` is the index of token i's parent within the block, -1 for the committed root; empty for
     a chain; see ``common.trees``. ``distributions`` is empty when every guess is one-hot; else
     ``distributions[i]`` is what token i was drawn from given all before it, its earlier siblings left out.
+    ``sources[i]`` says who guessed token i; empty: all come from ``source``.
     """
 
     block_id: int
@@ -120,6 +121,7 @@ class Block:
     source: str = ""
     model_version: str = ""
     drafting_seconds: float = 0.0
+    sources: tuple[str, ...] = ()
 
     @property
     def tree(self) -> tuple[int, ...]:
@@ -140,6 +142,7 @@ class Block:
             probabilities=self.probabilities[:length],
             distributions=self.distributions[:length],
             confidences=self.confidences[:length],
+            sources=self.sources[:length],
         )
 
 

@@ -327,11 +327,17 @@ def _commit(sequence: Sequence, decided: Seq[int]) -> FinishReason | None:
 def _provenance(item: Work, verdict: Verdict) -> tuple[Provenance, ...]:
     if item.block is None or not item.guesses:
         return (Provenance(Origin.TARGET),)
-    source = item.block.source
-    last_node = verdict.nodes[-1] if verdict.nodes else -1
-    refused = last_node in item.block.tree  # something had been drafted there
-    last = Provenance(Origin.CORRECTED, source) if refused else Provenance(Origin.BONUS)
-    return (*[Provenance(Origin.DRAFT, source)] * verdict.accepted, last)
+    block, last_node = item.block, verdict.nodes[-1] if verdict.nodes else -1
+    drafted = (Provenance(Origin.DRAFT, _source(block, node)) for node in verdict.nodes)
+    refused = block.tree.index(last_node) if last_node in block.tree else None  # the first drafted there
+    if refused is None:
+        return (*drafted, Provenance(Origin.BONUS))
+    return (*drafted, Provenance(Origin.CORRECTED, _source(block, refused)))
+
+
+def _source(block: Block, node: int) -> str:
+    """The draft pool of a guess, and which of the sources in it where it says so."""
+    return f"{block.source}/{block.sources[node]}" if block.sources else block.source
 
 
 def _count(item: Work, accepted: int, delivered: int) -> None:

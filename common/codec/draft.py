@@ -19,6 +19,7 @@ from protos.tandem.v1 import draft_pb2, types_pb2
 
 
 def block_to_proto(block: Block) -> types_pb2.Block:
+    names = list(dict.fromkeys(block.sources))
     return types_pb2.Block(
         block_id=block.block_id,
         base_length=block.base_length,
@@ -33,10 +34,16 @@ def block_to_proto(block: Block) -> types_pb2.Block:
         source=block.source,
         model_version=block.model_version,
         drafting_seconds=block.drafting_seconds,
+        source_names=names,
+        token_sources=[names.index(name) for name in block.sources],
     )
 
 
 def block_from_proto(wire: types_pb2.Block) -> Block:
+    """Raises InvalidRequest for a token from a source that is not named."""
+    names = list(wire.source_names)
+    if any(index >= len(names) for index in wire.token_sources):
+        raise InvalidRequest("token_sources has an index that source_names lacks", field="token_sources")
     return Block(
         block_id=wire.block_id,
         base_length=wire.base_length,
@@ -50,6 +57,7 @@ def block_from_proto(wire: types_pb2.Block) -> Block:
         source=wire.source,
         model_version=wire.model_version,
         drafting_seconds=wire.drafting_seconds,
+        sources=tuple(names[index] for index in wire.token_sources),
     )
 
 

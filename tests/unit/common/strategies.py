@@ -73,6 +73,7 @@ blocks = st.builds(
     source=texts,
     model_version=texts,
     drafting_seconds=st.floats(0, 1e6),
+    sources=st.lists(texts, max_size=5).map(tuple),
 )
 opens = st.builds(
     Open,
