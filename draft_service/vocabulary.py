@@ -10,6 +10,7 @@ from common.errors import FingerprintMismatch, InvalidRequest
 from common.types import Commit, Open
 
 _LARGEST_BLOCK = 64
+_LONGEST_TENANT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Vocabulary:
         _check_block_size(update.block_size)
         if not 1 <= update.tree_width <= trees.MAX_WIDTH:
             raise InvalidRequest(f"tree_width must be between 1 and {trees.MAX_WIDTH}", field="tree_width")
+        if len(update.tenant) > _LONGEST_TENANT:
+            raise InvalidRequest(f"tenant must have at most {_LONGEST_TENANT} characters", field="tenant")
         if update.publish and update.tree_width > 1:
             raise InvalidRequest("only chains are published", field="tree_width")
         if update.hidden_states:
