@@ -28,7 +28,7 @@ class Trie:
             trie = trie.following.setdefault(token_id, Trie())
             trie.weight += weight
 
-    def best(self, count: int, width: int, goes_on: float, doubt: float = 0.0) -> Guess:
+    def best(self, count: int, width: int, goes_on: float = 1.0, doubt: float = 0.0) -> Guess:
         """The ``count`` likeliest nodes, parents and likelier siblings first; of equals the one added first.
 
         A node is as likely as its share of the continuations, multiplied along the path: its confidence.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MODULES: Mapping[str, str] = MappingProxyType(
     {
         "ngram": "draft_service.sources.ngram",
+        "suffix": "draft_service.sources.suffix",
         "self": "draft_service.sources.self_draft",
     }
 )
