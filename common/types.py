@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -153,6 +154,7 @@ class Open:
     Attributes:
         grammar: in llguidance's form; a draft that cannot follow it may leave it aside.
         held_tokens: for a token the number of output tokens that must come before it.
+        tenant: a draft that learns from answers uses them for the same tenant only; see ``tenant_key``.
     """
 
     session_id: str
@@ -170,6 +172,12 @@ class Open:
     publish: bool = False
     grammar: str = ""
     held_tokens: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    tenant: str = ""
+
+
+def tenant_key(cache_salt: str) -> str:
+    """What a draft is told of a request's ``cache_salt``: the same on every replica, and not the salt."""
+    return hashlib.sha256(b"tandem tenant\0" + cache_salt.encode()).hexdigest() if cache_salt else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ class Config:
     """
     Attributes:
         source: one name, or several joined by commas, which make a pool. ``ngram`` looks the last tokens up
-            in the session's own text; ``self`` runs the target's first layers with its head; ``model`` runs a
-            smaller model; ``cascade`` has a model filter the guesses of a cheaper source.
+            in the session's own text; ``suffix`` also in the tenant's recent answers and in templates;
+            ``self`` runs the target's first layers with its head; ``model`` runs a smaller model; ``cascade``
+            has a model filter the guesses of a cheaper source.
         model: the target, as the verify service names it; ``ngram`` reads its tokenizer only.
         draft_model: the smaller model of ``model``, named like ``model``.
         vocabulary_file: the tokens that the head of ``draft_model`` keeps, JSON or safetensors; empty: all.
@@ -29,6 +30,9 @@ class Config:
         cascade_threshold: the belief of ``cascade_middle`` from which on a guess stands.
         layers: how many of the target's layers ``self`` keeps.
         max_ngram, min_ngram: longest and shortest tail ``ngram`` looks up.
+        suffix_tokens, suffix_tenant_tokens, suffix_tenants: most tokens of answers that ``suffix`` keeps, of
+            one tenant and of all, and of how many tenants.
+        templates: a file of texts for ``suffix``, between lines of three dashes; empty: none.
         kv_tokens: size of the KV pool of each source that runs a model.
         prefill_tokens: most tokens per session that one drafting round of such a source prefills.
         weights, backend, threads: of draft models, as of the verify service.
@@ -53,6 +57,10 @@ class Config:
     layers: Positive = 8
     max_ngram: Annotated[int, Field(ge=1, le=16)] = 4
     min_ngram: Annotated[int, Field(ge=1, le=16)] = 1
+    suffix_tokens: Positive = 524_288
+    suffix_tenant_tokens: Positive = 65_536
+    suffix_tenants: Positive = 256
+    templates: str = ""
     kv_tokens: Annotated[int, Field(ge=64)] = 32_768
     prefill_tokens: Annotated[int, Field(ge=16)] = 256
     max_sessions: Positive = 256

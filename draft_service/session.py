@@ -25,6 +25,7 @@ class Session:
         block_size: guesses wanted now; 0: none.
         tree_width: most of them that may follow the same text; 1: a chain is wanted. Never above ``widest``.
         allowed: which tokens may come next; None: all, as far as this draft knows.
+        grammar, tenant: as in ``types.Open``.
         proposed: tokens and parents of the latest blocks by id; the next commit accepts a branch of one.
     """
 
@@ -39,6 +40,8 @@ class Session:
     tree_width: int = 1
     widest: int = trees.MAX_WIDTH
     allowed: Allowed | None = None
+    grammar: str = ""
+    tenant: str = ""
     proposed: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
@@ -55,6 +58,8 @@ class Session:
             tree_width=update.tree_width,
             widest=update.tree_width,
             allowed=Allowed(update.vocabulary_size, update.held_tokens) if update.held_tokens else None,
+            grammar=update.grammar,
+            tenant=update.tenant,
         )
 
     def follow(self) -> Allowed | None:

@@ -10,6 +10,7 @@ from common.errors import FingerprintMismatch, InvalidRequest
 from common.types import Commit, Open
 
 _LARGEST_BLOCK = 64
+_LONGEST_TENANT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Vocabulary:
         self._check_ids(update.held_tokens, "held_tokens")
         _check_block_size(update.block_size)
         _check_tree_width(update.tree_width, least=1)
+        if len(update.tenant) > _LONGEST_TENANT:
+            raise InvalidRequest(f"tenant must have at most {_LONGEST_TENANT} characters", field="tenant")
         if update.publish and update.tree_width > 1:
             raise InvalidRequest("only chains are published", field="tree_width")
         if update.hidden_states:

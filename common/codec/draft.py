@@ -97,6 +97,7 @@ def _open_to_proto(update: Open) -> draft_pb2.Open:
         publish=update.publish,
         grammar=update.grammar,
         held_tokens=dict(update.held_tokens),
+        tenant=update.tenant,
     )
 
 
@@ -144,6 +145,7 @@ def _open_from_proto(session_id: str, wire: draft_pb2.Open) -> Open:
         publish=wire.publish,
         grammar=wire.grammar,
         held_tokens=dict(wire.held_tokens),
+        tenant=wire.tenant,
     )
 
 

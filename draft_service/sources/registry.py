@@ -16,6 +16,7 @@ MODULES: Mapping[str, str] = MappingProxyType(
         "cascade": "draft_service.sources.cascade",
         "model": "draft_service.sources.model",
         "ngram": "draft_service.sources.ngram",
+        "suffix": "draft_service.sources.suffix",
         "self": "draft_service.sources.self_draft",
     }
 )

@@ -21,6 +21,7 @@ from common.types import (
     Proposed,
     Refused,
     SessionAnswer,
+    tenant_key,
 )
 from verify_service import metrics
 from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared
@@ -227,6 +228,7 @@ class DraftHub:
                 grammar=sequence.allowed.grammar if sequence.allowed else "",
                 held_tokens=sequence.allowed.held_tokens if sequence.allowed else {},
                 publish=sequence.request.speculation.fact_check is not FactCheck.OFF,
+                tenant=tenant_key(sequence.request.cache_salt),
             )
         )
 

@@ -51,8 +51,8 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
         "float32": _all(Format.FLOAT32, half_cache=False),
         "bfloat16": _all(Format.BFLOAT16, half_cache=True),
-        # Most of what one scale per channel costs is lost in these; docs/performance.md has the figures. Scales
-        # by group win it back as bfloat16 does, in half the bytes and on every processor.
+        # Most of what one scale per channel costs is lost in these; docs/performance.md has the figures.
+        # Scales by group win it back as bfloat16 does, in half the bytes and on every processor.
         "int8": Recipe(
             Format.INT8, Format.INT8_GROUPED, Format.INT8_GROUPED, Format.INT8_GROUPED, half_cache=True
         ),

@@ -113,6 +113,7 @@ class Open(_message.Message):
     PROMPT_HIDDEN_STATES_FIELD_NUMBER: _builtins.int
     GRAMMAR_FIELD_NUMBER: _builtins.int
     HELD_TOKENS_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     fingerprint: _builtins.str
     """of the target's vocabulary and special tokens"""
     vocabulary_size: _builtins.int
@@ -134,6 +135,8 @@ class Open(_message.Message):
     """append each block to the fact-check stream"""
     grammar: _builtins.str
     """in llguidance's form, checked; a draft that cannot compile it may leave it aside"""
+    tenant: _builtins.str
+    """whose answers may help: a hash, hex; empty: everybody's who says nothing else"""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """all committed tokens, prompt first"""
@@ -166,10 +169,11 @@ class Open(_message.Message):
         prompt_hidden_states: _types_pb2.HiddenStates | None = ...,
         grammar: _builtins.str = ...,
         held_tokens: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["prompt_hidden_states", b"prompt_hidden_states", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_hidden_states", b"prompt_hidden_states", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_hidden_states", b"prompt_hidden_states", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "tenant", b"tenant", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -92,6 +92,7 @@ opens = st.builds(
     publish=st.booleans(),
     grammar=texts,
     held_tokens=st.dictionaries(uint32, uint32, max_size=3),
+    tenant=texts,
 )
 commits = st.builds(
     Commit,
