@@ -144,10 +144,20 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenStates:
+    """Of consecutive committed positions: bfloat16 [positions, layers, hidden size], little endian."""
+
+    first_position: int
+    bfloat16: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Open:
     """Start or restart a session: every committed token, and how the target will sample.
 
     Attributes:
+        hidden_layers, hidden_size: what the hidden states of this session are of; no layers: none will come.
+        hidden_states: of positions that are computed already.
         grammar: in llguidance's form; a draft that cannot follow it may leave it aside.
         held_tokens: for a token the number of output tokens that must come before it.
     """
@@ -163,15 +173,20 @@ class Open:
     block_size: int
     max_block_size: int
     tree_width: int = 1
-    hidden_states: bool = False
     publish: bool = False
     grammar: str = ""
     held_tokens: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    hidden_layers: tuple[int, ...] = ()
+    hidden_size: int = 0
+    hidden_states: HiddenStates | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Which guesses of block ``block_id`` (0: none was verified) stand, from its root down; what follows."""
+    """Which guesses of block ``block_id`` (0: none was verified) stand, from its root down; what follows.
+
+    ``hidden_states``: of positions that were not sent before.
+    """
 
     session_id: str
     base_length: int
@@ -179,6 +194,7 @@ class Commit:
     accepted_nodes: tuple[int, ...]
     token_ids: tuple[int, ...]
     block_size: int
+    hidden_states: HiddenStates | None = None
 
 
 @dataclass(frozen=True, slots=True)

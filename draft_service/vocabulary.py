@@ -37,8 +37,8 @@ class Vocabulary:
             raise InvalidRequest(f"tree_width must be between 1 and {trees.MAX_WIDTH}", field="tree_width")
         if update.publish and update.tree_width > 1:
             raise InvalidRequest("only chains are published", field="tree_width")
-        if update.hidden_states:
-            raise InvalidRequest("this draft takes no hidden states", field="hidden_states")
+        if bool(update.hidden_layers) != bool(update.hidden_size):
+            raise InvalidRequest("hidden_layers without hidden_size, or the reverse", field="hidden_layers")
 
     def check_commit(self, update: Commit) -> None:
         """Raises InvalidRequest."""
