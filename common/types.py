@@ -148,10 +148,20 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenStates:
+    """Of consecutive committed positions: bfloat16 [positions, layers, hidden size], little endian."""
+
+    first_position: int
+    bfloat16: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Open:
     """Start or restart a session: every committed token, and how the target will sample.
 
     Attributes:
+        hidden_layers, hidden_size: what the hidden states of this session are of; no layers: none will come.
+        hidden_states: of positions that are computed already.
         grammar: in llguidance's form; a draft that cannot follow it may leave it aside.
         held_tokens: for a token the number of output tokens that must come before it.
         tenant: a draft that learns from answers uses them for the same tenant only; see ``tenant_key``.
@@ -168,11 +178,13 @@ class Open:
     block_size: int
     max_block_size: int
     tree_width: int = 1
-    hidden_states: bool = False
     publish: bool = False
     grammar: str = ""
     held_tokens: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     tenant: str = ""
+    hidden_layers: tuple[int, ...] = ()
+    hidden_size: int = 0
+    hidden_states: HiddenStates | None = None
 
 
 def tenant_key(cache_salt: str) -> str:
@@ -185,6 +197,7 @@ class Commit:
     """Which guesses of block ``block_id`` (0: none was verified) stand, from its root down; what follows.
 
     ``tree_width``: of the block asked for; 0: as before.
+    ``hidden_states``: of positions that were not sent before.
     """
 
     session_id: str
@@ -194,6 +207,7 @@ class Commit:
     token_ids: tuple[int, ...]
     block_size: int
     tree_width: int = 0
+    hidden_states: HiddenStates | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from common.types import Block, Close, Commit, Open, Proposed, Refused, SessionA
 from draft_service import metrics
 from draft_service.publisher import Publisher
 from draft_service.session import OutOfSync, Session
-from draft_service.sources.base import Guess, Source
+from draft_service.sources.base import Guess, ReadsStates, Source
 from draft_service.vocabulary import Vocabulary
 
 _QUEUED_MESSAGES = 256
@@ -206,6 +206,7 @@ class DraftEngine:
     def _open(self, stream: Stream, update: Open) -> None:
         self._forget(update.session_id)
         self._vocabulary.check_open(update)
+        _check_states(self._source, update)
         if len(self._sessions) >= self._max_sessions:
             raise Overloaded(f"{self._max_sessions} sessions are open already")
         session = Session.opened(update)
@@ -245,3 +246,17 @@ class DraftEngine:
     def _forget(self, session_id: str) -> None:
         if self._sessions.pop(session_id, None):
             self._source.close(session_id)
+
+
+def _check_states(source: Source, update: Open) -> None:
+    """Raises InvalidRequest where the source needs hidden states that will not come."""
+    if not isinstance(source, ReadsStates):
+        return
+    missing = set(source.hidden_layers) - set(update.hidden_layers)
+    if missing or update.hidden_size != source.hidden_size:
+        raise InvalidRequest(
+            f"this draft reads hidden states of layers {list(source.hidden_layers)}, {source.hidden_size} "
+            f"wide; the target sends {list(update.hidden_layers)}, {update.hidden_size} wide: "
+            "see TANDEM_VERIFY_HIDDEN_LAYERS",
+            field="hidden_layers",
+        )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from common import trees
 from common.allowed import Allowed
 from common.errors import InvalidRequest
+from common.states import StateTail
 from common.types import Commit, Mode, Open, SamplingParams
 
 _REMEMBERED_BLOCKS = 2
@@ -26,6 +27,7 @@ class Session:
         tree_width: most of them that may follow the same text; 1: a chain is wanted. Never above ``widest``.
         allowed: which tokens may come next; None: all, as far as this draft knows.
         grammar, tenant: as in ``types.Open``.
+        states: the target's hidden states of the latest committed positions; None: none are sent.
         proposed: tokens and parents of the latest blocks by id; the next commit accepts a branch of one.
     """
 
@@ -42,10 +44,15 @@ class Session:
     allowed: Allowed | None = None
     grammar: str = ""
     tenant: str = ""
+    states: StateTail | None = None
     proposed: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
     def opened(cls, update: Open) -> Session:
+        """Raises InvalidRequest for hidden states that do not fit."""
+        states = StateTail(len(update.hidden_layers) * update.hidden_size) if update.hidden_layers else None
+        if states and update.hidden_states:
+            states.take(update.hidden_states, len(update.token_ids))
         return cls(
             session_id=update.session_id,
             tokens=list(update.token_ids),
@@ -60,6 +67,7 @@ class Session:
             allowed=Allowed(update.vocabulary_size, update.held_tokens) if update.held_tokens else None,
             grammar=update.grammar,
             tenant=update.tenant,
+            states=states,
         )
 
     def follow(self) -> Allowed | None:
@@ -86,11 +94,14 @@ class Session:
 
         Raises:
             OutOfSync: when the base differs or the block is not known.
+            InvalidRequest: for hidden states that do not fit.
         """
         if update.base_length != len(self.tokens):
             raise OutOfSync(f"commit at {update.base_length}, the draft holds {len(self.tokens)} tokens")
         accepted = self._branch(update) if update.accepted_nodes else ()
         self.tokens += [*accepted, *update.token_ids]
+        if self.states and update.hidden_states:
+            self.states.take(update.hidden_states, len(self.tokens))
         self.proposed.clear()  # whatever else was proposed followed other tokens
         self.block_size = update.block_size
         self.tree_width = min(update.tree_width or self.tree_width, self.widest)

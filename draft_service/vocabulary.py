@@ -39,8 +39,8 @@ class Vocabulary:
             raise InvalidRequest(f"tenant must have at most {_LONGEST_TENANT} characters", field="tenant")
         if update.publish and update.tree_width > 1:
             raise InvalidRequest("only chains are published", field="tree_width")
-        if update.hidden_states:
-            raise InvalidRequest("this draft takes no hidden states", field="hidden_states")
+        if bool(update.hidden_layers) != bool(update.hidden_size):
+            raise InvalidRequest("hidden_layers without hidden_size, or the reverse", field="hidden_layers")
 
     def check_commit(self, update: Commit) -> None:
         """Raises InvalidRequest."""

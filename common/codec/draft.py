@@ -8,6 +8,7 @@ from common.types import (
     Block,
     Close,
     Commit,
+    HiddenStates,
     Open,
     Proposed,
     Refused,
@@ -75,6 +76,7 @@ def update_to_proto(update: SessionUpdate) -> draft_pb2.SessionUpdate:
                     token_ids=update.token_ids,
                     block_size=update.block_size,
                     tree_width=update.tree_width,
+                    hidden_states=_states_to_proto(update.hidden_states),
                 ),
             )
         case Close():
@@ -93,11 +95,13 @@ def _open_to_proto(update: Open) -> draft_pb2.Open:
         block_size=update.block_size,
         max_block_size=update.max_block_size,
         tree_width=update.tree_width,
-        hidden_states=update.hidden_states,
         publish=update.publish,
         grammar=update.grammar,
         held_tokens=dict(update.held_tokens),
         tenant=update.tenant,
+        hidden_layers=update.hidden_layers,
+        hidden_size=update.hidden_size,
+        hidden_states=_states_to_proto(update.hidden_states),
     )
 
 
@@ -118,6 +122,9 @@ def update_from_proto(wire: draft_pb2.SessionUpdate) -> SessionUpdate:
                 token_ids=tuple(commit.token_ids),
                 block_size=commit.block_size,
                 tree_width=commit.tree_width,
+                hidden_states=(
+                    _states_from_proto(commit.hidden_states) if commit.HasField("hidden_states") else None
+                ),
             )
         case "close":
             return Close(wire.session_id)
@@ -141,12 +148,24 @@ def _open_from_proto(session_id: str, wire: draft_pb2.Open) -> Open:
         block_size=wire.block_size,
         max_block_size=wire.max_block_size or wire.block_size,
         tree_width=wire.tree_width or 1,
-        hidden_states=wire.hidden_states,
         publish=wire.publish,
         grammar=wire.grammar,
         held_tokens=dict(wire.held_tokens),
         tenant=wire.tenant,
+        hidden_layers=tuple(wire.hidden_layers),
+        hidden_size=wire.hidden_size,
+        hidden_states=_states_from_proto(wire.hidden_states) if wire.HasField("hidden_states") else None,
     )
+
+
+def _states_to_proto(states: HiddenStates | None) -> types_pb2.HiddenStates | None:
+    if states is None:
+        return None
+    return types_pb2.HiddenStates(first_position=states.first_position, bfloat16=states.bfloat16)
+
+
+def _states_from_proto(wire: types_pb2.HiddenStates) -> HiddenStates:
+    return HiddenStates(wire.first_position, wire.bfloat16)
 
 
 def answer_to_proto(answer: SessionAnswer) -> draft_pb2.SessionAnswer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from common.types import SparseDistribution
 from draft_service.session import Session
@@ -46,3 +46,11 @@ class Source(Protocol):
     def close(self, session_id: str) -> None:
         """Forget a session, known or not. Never called during ``propose``."""
         ...
+
+
+@runtime_checkable
+class ReadsStates(Protocol):
+    """A source that needs the target's hidden states of these layers, each of that size."""
+
+    hidden_layers: tuple[int, ...]
+    hidden_size: int

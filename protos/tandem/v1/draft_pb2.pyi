@@ -108,12 +108,13 @@ class Open(_message.Message):
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
     MAX_BLOCK_SIZE_FIELD_NUMBER: _builtins.int
     TREE_WIDTH_FIELD_NUMBER: _builtins.int
-    HIDDEN_STATES_FIELD_NUMBER: _builtins.int
+    HIDDEN_LAYERS_FIELD_NUMBER: _builtins.int
     PUBLISH_FIELD_NUMBER: _builtins.int
-    PROMPT_HIDDEN_STATES_FIELD_NUMBER: _builtins.int
+    HIDDEN_STATES_FIELD_NUMBER: _builtins.int
     GRAMMAR_FIELD_NUMBER: _builtins.int
     HELD_TOKENS_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
+    HIDDEN_SIZE_FIELD_NUMBER: _builtins.int
     fingerprint: _builtins.str
     """of the target's vocabulary and special tokens"""
     vocabulary_size: _builtins.int
@@ -129,14 +130,14 @@ class Open(_message.Message):
     """the largest block the session will ask for"""
     tree_width: _builtins.int
     """most tokens of a block that may follow the same text; unset: 1, a chain"""
-    hidden_states: _builtins.bool
-    """commits will carry hidden states"""
     publish: _builtins.bool
     """append each block to the fact-check stream"""
     grammar: _builtins.str
     """in llguidance's form, checked; a draft that cannot compile it may leave it aside"""
     tenant: _builtins.str
     """whose answers may help: a hash, hex; empty: everybody's who says nothing else"""
+    hidden_size: _builtins.int
+    """of each of hidden_layers"""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """all committed tokens, prompt first"""
@@ -146,7 +147,13 @@ class Open(_message.Message):
         """the seed stays with the target"""
 
     @_builtins.property
-    def prompt_hidden_states(self) -> _types_pb2.HiddenStates: ...
+    def hidden_layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """commits will carry the target's hidden states of these; none: none"""
+
+    @_builtins.property
+    def hidden_states(self) -> _types_pb2.HiddenStates:
+        """of the positions that are computed already, where there are any"""
+
     @_builtins.property
     def held_tokens(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
         """token id to the output tokens that must come before it"""
@@ -164,16 +171,17 @@ class Open(_message.Message):
         block_size: _builtins.int = ...,
         max_block_size: _builtins.int = ...,
         tree_width: _builtins.int = ...,
-        hidden_states: _builtins.bool = ...,
+        hidden_layers: _abc.Iterable[_builtins.int] | None = ...,
         publish: _builtins.bool = ...,
-        prompt_hidden_states: _types_pb2.HiddenStates | None = ...,
+        hidden_states: _types_pb2.HiddenStates | None = ...,
         grammar: _builtins.str = ...,
         held_tokens: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
         tenant: _builtins.str = ...,
+        hidden_size: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["prompt_hidden_states", b"prompt_hidden_states", "sampling", b"sampling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hidden_states", b"hidden_states", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_hidden_states", b"prompt_hidden_states", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "tenant", b"tenant", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_layers", b"hidden_layers", "hidden_size", b"hidden_size", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "tenant", b"tenant", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -207,7 +215,9 @@ class Commit(_message.Message):
         """committed after the accepted ones"""
 
     @_builtins.property
-    def hidden_states(self) -> _types_pb2.HiddenStates: ...
+    def hidden_states(self) -> _types_pb2.HiddenStates:
+        """of positions not sent before"""
+
     def __init__(
         self,
         *,

@@ -314,31 +314,26 @@ Global___Block: _TypeAlias = Block  # noqa: Y015
 
 @_typing.final
 class HiddenStates(_message.Message):
-    """Hidden states of consecutive committed positions."""
+    """The target's hidden states of consecutive committed positions; the last layer's after the final norm. What
+    was found in a prefix cache was not computed, so the first position may lie anywhere.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FIRST_POSITION_FIELD_NUMBER: _builtins.int
-    LAYERS_FIELD_NUMBER: _builtins.int
-    HIDDEN_SIZE_FIELD_NUMBER: _builtins.int
     BFLOAT16_FIELD_NUMBER: _builtins.int
     first_position: _builtins.int
-    hidden_size: _builtins.int
     bfloat16: _builtins.bytes
-    """[positions, layers, hidden_size], little endian"""
-    @_builtins.property
-    def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    """[positions, Open.hidden_layers, Open.hidden_size], little endian"""
     def __init__(
         self,
         *,
         first_position: _builtins.int = ...,
-        layers: _abc.Iterable[_builtins.int] | None = ...,
-        hidden_size: _builtins.int = ...,
         bfloat16: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bfloat16", b"bfloat16", "first_position", b"first_position", "hidden_size", b"hidden_size", "layers", b"layers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bfloat16", b"bfloat16", "first_position", b"first_position"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,249 @@
+"""``python -m training``: answers, then states, then a head; each goes on from what is there already."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from common.errors import ConfigError
+from common.model import loading, store
+from common.model.tokenizer import Tokenizer
+from draft_service.heads import files
+from draft_service.heads.files import Head, HeadFile
+from draft_service.heads.shape import Shape
+from draft_service.heads.target import TargetParts, load_last_layer, load_parts
+from training import answers, generation, options, states
+from training.acceptance import Examiner, greedy_rows
+from training.answers import Answers
+from training.checkpoints import Checkpoints
+from training.states import States, StateWriter
+from training.trainer import Settings, Trainer
+from training.windows import Windows
+
+_EXAMINED_LENGTH = 5
+_SYNTHETIC_PROMPT_TOKENS = 96
+_SAVE_EVERY_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    folder: str
+    tokenizer: Tokenizer
+    threads: int
+
+    @property
+    def layers(self) -> int:
+        return int(store.load_config(self.folder).num_hidden_layers)
+
+    @staticmethod
+    def of(asked: Namespace) -> _Target:
+        folder = store.resolve(asked.model)
+        tokenizer = Tokenizer(store.load_tokenizer(folder), store.eos_token_ids(folder))
+        return _Target(folder, tokenizer, asked.threads or os.cpu_count() or 1)
+
+
+def main() -> None:
+    asked = options.parse()
+    try:
+        _run(asked)
+    except (ConfigError, ValueError, OSError) as error:
+        sys.exit(f"training: {error}")
+
+
+def _run(asked: Namespace) -> None:
+    target = _Target.of(asked)
+    torch.set_num_threads(target.threads)
+    found = _answers(asked, target)
+    head, file = _head(asked, target, found)
+    precision = fastest_precision() if asked.precision == "auto" else getattr(torch, asked.precision)
+    parts = load_parts(target.folder, file.vocabulary, precision)
+    kept = _states(asked, target, found, file, parts)
+    head.norm.copy_(parts.norm)
+    trainer = _trainer(asked, found, kept, head, parts, precision)
+    trainer.resume()
+    rows = greedy_rows(found, asked.measured_rows)
+    examiner = Examiner(found, kept, file.vocabulary, length=_EXAMINED_LENGTH, rows=rows)
+    finished = trainer.train(
+        lambda: examiner.examine(head, parts).numbers(),
+        measure_every=asked.measure_every,
+        seconds=asked.minutes * 60 if asked.minutes else math.inf,
+    )
+    out = asked.out or asked.work / f"{asked.kind}.safetensors"
+    files.save(out, head, file)
+    print(f"{'trained' if finished else 'stopped, to be resumed'}; the head is in {out}")
+    if asked.plot:
+        _plot(trainer, out)
+
+
+def _plot(trainer: Trainer, out: Path) -> None:
+    from training import plot  # noqa: PLC0415 – matplotlib is an extra
+
+    plot.draw(trainer.progress.history, out.with_suffix(".svg"))
+
+
+def _answers(asked: Namespace, target: _Target) -> Answers:
+    """Those that were made before, and those that are asked for now."""
+    own = asked.work / "answers.npz"
+    made = answers.load(own) if own.is_file() else None
+    missing = asked.generate - (made.answer_tokens if made else 0)
+    if missing > 0:
+        made = _generate(asked, target, made, own, missing)
+    parts = [answers.load(path) for path in asked.answers] + ([made] if made else [])
+    if not parts:
+        raise ConfigError("nothing to train on: give --answers, or --prompts and --generate")
+    return answers.join(parts).first(asked.max_tokens)
+
+
+def _generate(asked: Namespace, target: _Target, made: Answers | None, path: Path, missing: int) -> Answers:
+    """Saved every minute; an interrupt keeps what was saved, and costs at most that minute."""
+    runner = _runner(asked, target, generation.blocks_needed(asked.at_once, asked.answer_tokens)).runner
+    seed = asked.seed + (len(made) if made else 0)
+    generator = generation.Generator(
+        runner,
+        target.tokenizer.eos_token_ids,
+        at_once=asked.at_once,
+        max_tokens=asked.answer_tokens,
+        seed=seed,
+    )
+    rows: list[list[int]] = []
+    lengths: list[int] = []
+    temperatures: list[float] = []
+
+    def save() -> Answers:
+        fresh = answers.gather(rows, lengths, temperatures)
+        whole = answers.join([made, fresh]) if made else fresh
+        answers.save(path, whole)
+        return whole
+
+    saved = time.monotonic()
+    with tqdm(total=missing, desc="answers", unit="token") as bar:
+        for task, answer in generator.answers(_tasks(asked, target, generator, missing, seed)):
+            rows.append([*task.prompt, *answer])
+            lengths.append(len(task.prompt))
+            temperatures.append(task.temperature)
+            bar.update(len(answer))
+            if bar.n >= missing:
+                break
+            if time.monotonic() - saved > _SAVE_EVERY_SECONDS:
+                save()
+                saved = time.monotonic()
+    return save()
+
+
+def _tasks(
+    asked: Namespace, target: _Target, generator: generation.Generator, missing: int, seed: int
+) -> Iterator[generation.Task]:
+    """The target's own prompts first, as many as were asked for; then the given ones, again and again."""
+    prompts = generation.read_prompts(asked.prompts)
+    own = int(missing * (asked.synthetic if prompts else 1.0)) // asked.answer_tokens
+    if own:
+        bare = generation.Task(generation.bare_user_turn(target.tokenizer), 1.0)
+        turns = (text for _, text in generator.answers(iter([bare] * own)))
+        words = [target.tokenizer.decode(turn[:_SYNTHETIC_PROMPT_TOKENS]) for turn in turns]
+        yield from generation.tasks(words, target.tokenizer, seed)
+    while prompts:
+        yield from generation.tasks(prompts, target.tokenizer, seed := seed + 1)
+
+
+def _head(asked: Namespace, target: _Target, found: Answers) -> tuple[Head, HeadFile]:
+    """The one to begin with: a trained one, or a new one that starts as the target's last layer."""
+    if asked.resume_from:
+        file = files.load(asked.resume_from)
+        return file.module().train().requires_grad_(True), file
+    size = min(asked.vocabulary, store.load_config(target.folder).vocab_size)
+    shape = Shape.for_target(
+        store.load_config(target.folder),
+        asked.kind,
+        asked.layers or [target.layers],
+        depth=asked.depth,
+        vocabulary=size,
+        window=asked.window,
+    )
+    torch.manual_seed(asked.seed)
+    head = files.make(shape)
+    head.start_as_copy()
+    if isinstance(head, files.EagleHead):
+        head.layer.load_state_dict(load_last_layer(target.folder))
+    version = f"{asked.kind}-{len(shape.layers)}x{shape.hidden}"
+    return head, HeadFile(shape, {}, frequent_tokens(found, size), version, target.tokenizer.fingerprint)
+
+
+def frequent_tokens(found: Answers, count: int) -> Tensor:
+    """The tokens most frequent in answers and prompts, int64 [count]; of equals the lower id."""
+    counts = np.bincount(found.tokens, minlength=count)
+    return torch.from_numpy(np.argsort(-counts, kind="stable")[:count].copy())
+
+
+def _states(asked: Namespace, target: _Target, found: Answers, file: HeadFile, parts: TargetParts) -> States:
+    folder = asked.work / "states"
+    identity = f"{file.shape.layers} {file.vocabulary.tolist()} {file.fingerprint}"
+    writer = StateWriter(folder, found, len(file.shape.layers) * file.shape.hidden, identity)
+    every = torch.arange(len(parts.embedding))
+    full_head = load_parts(target.folder, every, parts.head.dtype).head
+    return writer.write(
+        lambda: _runner(asked, target, states.blocks_needed(found), file.shape.layers).runner,
+        parts,
+        full_head,
+    )
+
+
+def _runner(
+    asked: Namespace, target: _Target, num_blocks: int, hidden_layers: tuple[int, ...] = ()
+) -> loading.Loaded:
+    wanted = loading.Wanted(
+        asked.model, num_blocks, target.threads, device="cpu", hidden_layers=hidden_layers
+    )
+    return loading.load(wanted)
+
+
+def _trainer(
+    asked: Namespace, found: Answers, kept: States, head: Head, parts: TargetParts, precision: torch.dtype
+) -> Trainer:
+    windows = Windows(
+        found,
+        kept,
+        length=asked.length,
+        batch=asked.batch,
+        prompt_weight=asked.prompt_weight,
+        seed=asked.seed,
+    )
+    settings = Settings(
+        steps=asked.steps,
+        rollout=asked.depth,
+        learning_rate=asked.learning_rate,
+        decay=asked.decay,
+        loss=asked.loss,
+        feature_weight=asked.feature_weight,
+        contrastive_weight=asked.contrastive_weight,
+        precision=precision,
+    )
+    return Trainer(head, parts, windows, Checkpoints(asked.work / "checkpoints"), settings)
+
+
+def fastest_precision() -> torch.dtype:
+    """bfloat16 where this machine multiplies it faster than float32, measured now."""
+    seconds = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        left, right = torch.randn(1024, 576, dtype=dtype), torch.randn(576, 4096, dtype=dtype)
+        times = []
+        for _ in range(4):
+            started = time.perf_counter()
+            left @ right
+            times.append(time.perf_counter() - started)
+        seconds[dtype] = min(times)
+    return min(seconds, key=lambda dtype: seconds[dtype])
+
+
+if __name__ == "__main__":
+    main()
