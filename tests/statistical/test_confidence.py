@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
-from common import trees
+from common import sampling, trees
 from common.types import Block, Mode, Open, SamplingParams
 from tests.statistical import drafts
 from tests.statistical.drafts import InProcessDraft, InProcessTreeDraft
@@ -25,7 +26,7 @@ from verify_service.drafts.hub import Limits
 
 SAMPLES = 2000
 PARAMS = SamplingParams(temperature=0.6)
-LEAST = 0.25
+LEAST = 0.6
 SURE, UNSURE = 0.9, 0.1
 
 
@@ -91,7 +92,7 @@ async def test_the_chi_square_notices_sampled_guesses_left_out_for_what_they_tur
         PARAMS,
         Mode.REJECTION,
         draft=RevealingDraft(target, drafts.good),
-        samples=SAMPLES,
+        samples=2 * SAMPLES,
         limits=Limits(min_confidence=LEAST),
     )
     assert chi_square(counts, target.outcomes(PARAMS)) < 1e-6
@@ -111,7 +112,7 @@ async def test_block_sizes_that_are_chosen_on_the_way_leave_the_distribution_as_
 
 def test_what_is_kept_does_not_depend_on_the_last_guess_of_any_path(target: Target) -> None:
     """Guesses with a q are kept or not whatever they are: exchange one, and the same nodes stay."""
-    q = drafts.sampling.draft_distribution(drafts.torch.from_numpy(target.distribution((), PARAMS)))
+    q = sampling.draft_distribution(torch.from_numpy(target.distribution((), PARAMS)))
     parents = (-1, -1, 0, 0, 1)
     for tokens in itertools.islice(itertools.product(q.token_ids, repeat=len(parents)), 0, 5000, 97):
         block = Block(1, 5, tokens, parents=parents, distributions=(q,) * len(parents))

@@ -140,19 +140,19 @@ class DraftHub:
         if not choice.block_size and sequence.next_block_size > 0:
             return
         nodes = tuple(session.kept[node] for node in accepted_nodes) if verified else ()
+        told, width = session.told, session.width
+        session.ask(choice)  # before it is sent: a draft in this process answers at once
         self._links[session.endpoint.address].send(
             Commit(
                 session_id=sequence.session_id,
-                base_length=session.told,
+                base_length=told,
                 block_id=verified.block_id if verified else 0,
                 accepted_nodes=nodes,
-                token_ids=tuple(sequence.tokens[session.told + len(nodes) :]),
+                token_ids=tuple(sequence.tokens[told + len(nodes) :]),
                 block_size=choice.block_size,
-                tree_width=0 if choice.tree_width == session.width else choice.tree_width,
+                tree_width=0 if choice.tree_width == width else choice.tree_width,
             )
         )
-        session.width = choice.tree_width
-        session.ask(choice)
 
     def observe_pass(self, rows: int, seconds: float) -> None:
         """A pass without prefill took so long."""
@@ -209,8 +209,7 @@ class DraftHub:
         sequence = session.sequence
         session.endpoint = endpoint
         session.opened_at = time.monotonic()
-        session.width = sequence.tree_width
-        session.ask(choice)
+        session.ask(replace(choice, tree_width=sequence.tree_width))
         keyed = sequence.mode is Mode.KEYED
         link.send(
             Open(

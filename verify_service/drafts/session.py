@@ -68,7 +68,7 @@ class DraftedSession:
 
     def ask(self, choice: Choice) -> None:
         """A block was asked for, with all that is committed."""
-        self.choice, self.asked = choice, choice.block_size
+        self.choice, self.asked, self.width = choice, choice.block_size, choice.tree_width
         self.asked_at = time.monotonic()
         self.told = len(self.sequence.tokens)
         self.offered = self.waited = None

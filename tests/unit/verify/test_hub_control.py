@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import repeat
 
 import pytest
@@ -272,13 +273,9 @@ async def test_a_batch_that_grows_beyond_the_most_asks_no_more() -> None:
 
 def tree_with_confidences(session: DraftSession) -> Block:
     block = session.block([1, 2, 3, 4, 5], parents=[-1, -1, 0, 1, 3])
-    confident = Block(**{**_fields(block), "confidences": (0.1, 0.9, 0.05, 0.8, 0.7)})
+    confident = replace(block, confidences=(0.1, 0.9, 0.05, 0.8, 0.7))
     session.proposed[block.block_id] = confident
     return confident
-
-
-def _fields(block: Block) -> dict[str, object]:
-    return {name: getattr(block, name) for name in Block.__dataclass_fields__}
 
 
 async def test_guesses_without_confidence_are_cut_and_the_draft_hears_of_the_others_by_its_own_numbers() -> (

@@ -209,3 +209,19 @@ def test_a_session_that_is_closed_is_forgotten() -> None:
     closed.choose(state())
     closed.close()
     assert closed not in subject._sessions
+
+
+def test_all_go_without_guesses_once_in_a_while_and_only_once() -> None:
+    subject = Throughput(flat)
+    controllers = [subject.controller() for _ in range(3)]
+    went_without = []
+    for step in range(300):
+        for controller in controllers:
+            choice = controller.choose(State("source", 4, 1, batch=3, position=step))
+            controller.observe(Outcome(Choice(4), 4, [Place(depth, "source", 1, 0) for depth in range(4)]))
+            if not choice.block_size:
+                went_without.append(step)
+                assert controller.choose(State("source", 4, 1, batch=3, position=step)).block_size
+        subject.observe_pass(15, flat(15))
+    assert len(went_without) == 9
+    assert len(set(went_without)) == 3

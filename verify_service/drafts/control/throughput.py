@@ -107,7 +107,10 @@ class Throughput:
             self._plan, self._planned_for = self._best(batch), batch
             self._stale_at = self._passes + 2 + len(self._plan) // _SESSIONS_PER_PASS
             self._reviewed_at = self._passes + _REVIEWED
-        return self._plan[session] if self._passes != self._plain_due else NOTHING
+        if self._passes == self._plain_due and session.went_without != self._plain_due:
+            session.went_without = self._plain_due  # once: passes with prefill are not counted
+            return NOTHING
+        return self._plan[session]
 
     def forget(self, session: ThroughputController) -> None:
         self._sessions.pop(session, None)
@@ -148,6 +151,7 @@ class ThroughputController:
         self._shared = shared
         self._rates: dict[str, SessionRates] = {}
         self._probing = Probing()
+        self.went_without = 0
         self.state = State("", 1, 1, 1, 0)
 
     def choose(self, state: State) -> Choice:
