@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from common import trees
@@ -52,27 +53,55 @@ def merge(proposals: Sequence[Proposal], count: int, width: int) -> Guess:
     verify service; SpecInfer, Miao et al. 2023). A guess that declares none is taken as certain, which is
     exact however it was found, as long as the target's noise had no part in it.
 
-    Let z be a guess of source A that comes with a q. It keeps that q where no other source guesses after the
-    same text, and is certain else. Whatever decides about z is fixed without it:
+    At most one source with q's takes part, chosen by its standing, that is by committed text: call it A.
+    The others are functions of the committed text. A guess z of A declares its q, any other is certain. That
+    is honest since whatever decides about z is fixed without it:
 
-    1. At most one source with q's takes part, chosen by its standing, that is by committed text. The others
-       are functions of the committed text. So no guess shares z's noise: A's own were drawn with other noise.
-    2. Whether only A guesses after the same text is asked before any guess is left out: z's ancestors tell.
-    3. The best ``count`` are chosen by belief. A fixes a confidence before it draws, and trust is committed
-       text, so z's belief does not depend on z. What z turned out to be can change only guesses that A puts
-       after z: followers, later siblings, and what these push out of A's own tree. They all stay behind z
-       here, as beliefs keep A's order. Others have no followers or siblings of z, and a guess that A has in
-       common with another source has the larger of two beliefs: if that is the other's, A's does not matter,
-       and else it is behind z.
-    4. z's place among the draws (``trees.draws``) must be the one it was drawn with. That depends on the
-       ranks of its ancestors, among which A's guesses stand first, in A's order.
+    1. No other guess shares z's noise: A's own were drawn with other noise, and the rest without any.
+    2. The best ``count`` are chosen by belief among the guesses of all, before they are merged: what A and
+       another source have in common counts twice, so whether they agree does not matter.
+    3. A fixes a confidence before it draws, and trust is committed text, so z's belief does not depend on z.
+       What z turned out to be can change only guesses that A puts after z: followers, later siblings, and
+       what these push out of A's own tree. They stay behind z here, as beliefs keep A's order.
+    4. Of the guesses after the same text A's stand first, in A's order, so z has the earlier siblings and the
+       place among the draws (``trees.draws``) that it was drawn with.
+
+    In a chain A's guesses are all there or none is, unless the beginning comes from others and A agrees with
+    it; what it goes on with was drawn with noise of later positions.
     """
     drawn = [proposal for proposal in proposals if proposal.guess.distributions]
     lead = max(drawn, key=lambda proposal: proposal.standing.length, default=None)
     taken = [p for p in proposals if p.guess.token_ids and (p is lead or not p.guess.distributions)]
+    taken.sort(key=lambda proposal: proposal is not lead)
     if not taken:
         return NOTHING
-    return _chain(taken, count) if width == 1 else _Tree(taken, lead).best(count, width)
+    if width == 1:
+        return _chain(taken, count)
+    if lead is None:
+        return _Tree((proposal, range(len(proposal.guess.token_ids))) for proposal in taken).best(
+            count, width
+        )
+    return _Tree(_best_of_each(taken, count, width)).best(count, width)
+
+
+def _best_of_each(proposals: Sequence[Proposal], count: int, width: int) -> list[tuple[Proposal, list[int]]]:
+    """The ``count`` best guesses by source, each counted for every source that makes it."""
+    entries = [
+        (-belief, place, node)
+        for place, proposal in enumerate(proposals)
+        for node, belief in enumerate(proposal.beliefs)
+    ]
+    chosen: list[list[int]] = [[] for _ in proposals]
+    followers: Counter[tuple[int, ...]] = Counter()
+    for _, place, node in sorted(entries):
+        guess = proposals[place].guess
+        parents = parents_of(guess)
+        above = tuple(guess.token_ids[step] for step in trees.path(parents, parents[node]))
+        there = parents[node] < 0 or parents[node] in chosen[place]
+        if there and followers[above] < width and followers.total() < count:
+            followers[above] += 1
+            chosen[place].append(node)
+    return [(proposal, sorted(nodes)) for proposal, nodes in zip(proposals, chosen, strict=True)]
 
 
 def _chain(proposals: Sequence[Proposal], count: int) -> Guess:
@@ -98,27 +127,25 @@ def _chain(proposals: Sequence[Proposal], count: int) -> Guess:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A guess after ``parent``, by one source or more; ``q`` and ``draw`` as the source with q's has them."""
+    """A guess after ``parent``, by one source or more; ``q`` of the source that comes with some."""
 
     token_id: int
     parent: _Node | None
     belief: float = -1.0
     source: str = ""
-    drawn: bool = False
     q: SparseDistribution | None = None
-    draw: int = 0
     following: dict[int, _Node] = field(default_factory=dict)
 
 
 class _Tree:
-    """All guesses, common beginnings merged."""
+    """Guesses of several sources, common beginnings merged."""
 
-    def __init__(self, proposals: Sequence[Proposal], lead: Proposal | None) -> None:
-        """``lead``: the one whose guesses come with q's, if any does; its guesses stand before others."""
+    def __init__(self, proposals: Iterable[tuple[Proposal, Sequence[int]]]) -> None:
+        """Each with those of its guesses that take part; one with q's first."""
         self._root = _Node(-1, None)
         self._nodes: list[_Node] = []
-        for proposal in sorted(proposals, key=lambda proposal: proposal is not lead):
-            self._add(proposal)
+        for proposal, nodes in proposals:
+            self._add(proposal, nodes)
 
     def best(self, count: int, width: int) -> Guess:
         ranked = sorted(self._nodes, key=lambda node: -node.belief)
@@ -130,39 +157,29 @@ class _Tree:
                 chosen[node] = 0
         return self._guess(_drawn_first([node for node in ranked if node in chosen]))
 
-    def _add(self, proposal: Proposal) -> None:
-        guess, parents = proposal.guess, parents_of(proposal.guess)
-        placed: list[_Node] = []
-        for token_id, parent, belief in zip(guess.token_ids, parents, proposal.beliefs, strict=True):
-            above = placed[parent] if parent >= 0 else self._root
+    def _add(self, proposal: Proposal, nodes: Sequence[int]) -> None:
+        guess, parents, beliefs = proposal.guess, parents_of(proposal.guess), proposal.beliefs
+        placed: dict[int, _Node] = {-1: self._root}
+        for index in nodes:
+            token_id, above = guess.token_ids[index], placed[parents[index]]
             node = above.following.get(token_id)
             if node is None:
                 node = above.following[token_id] = _Node(token_id, above)
                 self._nodes.append(node)
-            if belief > node.belief:
-                node.belief, node.source = belief, proposal.source
-            placed.append(node)
-        if guess.distributions:
-            for node, q, draw in zip(placed, guess.distributions, trees.draws(parents), strict=True):
-                node.drawn, node.q, node.draw = True, q, draw
-        else:
-            for node in placed:
-                assert node.parent
-                for sibling in node.parent.following.values():
-                    sibling.q = None
+            if beliefs[index] > node.belief:
+                node.belief, node.source = beliefs[index], proposal.source
+            if guess.distributions:
+                node.q = guess.distributions[index]
+            placed[index] = node
 
     def _guess(self, nodes: Sequence[_Node]) -> Guess:
         places = {node: place for place, node in enumerate(nodes)} | {self._root: -1}
-        parents = [places[node.parent] for node in nodes if node.parent]
-        draws = trees.draws(parents)
-        kept = [node.q if node.draw == draw else None for node, draw in zip(nodes, draws, strict=True)]
+        drawn = any(node.q for node in nodes)
         return Guess(
             tuple(node.token_id for node in nodes),
-            tuple(q or certain(node.token_id) for node, q in zip(nodes, kept, strict=True))
-            if any(kept)
-            else (),
+            tuple(node.q or certain(node.token_id) for node in nodes) if drawn else (),
             tuple(node.belief for node in nodes),
-            tuple(parents),
+            tuple(places[node.parent] for node in nodes if node.parent),
             tuple(node.source for node in nodes),
         )
 
@@ -173,8 +190,8 @@ def _drawn_first(nodes: Sequence[_Node]) -> list[_Node]:
     ordered: dict[_Node, None] = {}
     for node in nodes:
         assert node.parent
-        siblings = [other for other in node.parent.following.values() if other.drawn and other in chosen]
-        before = siblings[: siblings.index(node)] if node.drawn else siblings
+        siblings = [other for other in node.parent.following.values() if other.q and other in chosen]
+        before = siblings[: siblings.index(node)] if node.q else siblings
         ordered |= dict.fromkeys([*before, node])
     return list(ordered)
 
