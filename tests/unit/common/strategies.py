@@ -16,6 +16,7 @@ from common.types import (
     Finished,
     FinishReason,
     GenerateRequest,
+    HiddenStates,
     Message,
     Mode,
     Open,
@@ -75,6 +76,7 @@ blocks = st.builds(
     drafting_seconds=st.floats(0, 1e6),
     sources=st.lists(texts, max_size=5).map(tuple),
 )
+hidden_states = st.none() | st.builds(HiddenStates, uint32, st.binary(max_size=8))
 opens = st.builds(
     Open,
     session_id=names,
@@ -88,7 +90,9 @@ opens = st.builds(
     block_size=uint32,
     max_block_size=counts,
     tree_width=counts,
-    hidden_states=st.booleans(),
+    hidden_layers=st.lists(uint32, max_size=3).map(tuple),
+    hidden_size=uint32,
+    hidden_states=hidden_states,
     publish=st.booleans(),
     grammar=texts,
     held_tokens=st.dictionaries(uint32, uint32, max_size=3),
@@ -103,6 +107,7 @@ commits = st.builds(
     token_ids=token_ids.map(tuple),
     block_size=uint32,
     tree_width=uint32,
+    hidden_states=hidden_states,
 )
 updates = opens | commits | st.builds(Close, session_id=names)
 answers = st.builds(Proposed, names, blocks) | st.builds(Refused, names, texts, texts)
