@@ -17,25 +17,27 @@ class Config:
     """
     Attributes:
         source: ``ngram`` looks the last tokens up in the session's own text; ``self`` runs the target's first
-            layers with its head.
+            layers with its head; ``eagle`` and ``medusa`` run a trained head on the target's hidden states.
         model: the target, as the verify service names it; ``ngram`` reads its tokenizer only.
+        head: a file of the head of ``eagle`` or ``medusa``; empty: the one shipped for the target.
         layers: how many of the target's layers ``self`` keeps.
         max_ngram, min_ngram: longest and shortest tail ``ngram`` looks up.
         kv_tokens: size of the KV pool of ``self``.
         prefill_tokens: most tokens per session that one drafting round of ``self`` prefills.
-        weights, backend, threads: of ``self``, as of the verify service.
+        weights, backend, threads: of ``self``, as of the verify service; ``threads`` of a head too, 0: one.
         redis_url: where blocks to be fact-checked are published; empty: nowhere.
     """
 
     host: str = "127.0.0.1"
     port: Port = 50053
     metrics_port: Port = 9103
-    source: Literal["ngram", "self"] = "ngram"
+    source: Literal["ngram", "self", "eagle", "medusa"] = "ngram"
     model: str = "smollm2-135m-instruct"
     device: str = "auto"
     weights: WeightsName = "auto"
     backend: BackendName = "auto"
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    head: str = ""
     layers: Positive = 8
     max_ngram: Annotated[int, Field(ge=1, le=16)] = 4
     min_ngram: Annotated[int, Field(ge=1, le=16)] = 1

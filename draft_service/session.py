@@ -27,6 +27,7 @@ class Session:
         tree_width: most of them that may follow the same text; 1: a chain is wanted.
         allowed: which tokens may come next; None: all, as far as this draft knows.
         states: the target's hidden states of the latest committed positions; None: none are sent.
+        hidden_layers: of which layers.
         proposed: tokens and parents of the latest blocks by id; the next commit accepts a branch of one.
     """
 
@@ -41,6 +42,7 @@ class Session:
     tree_width: int = 1
     allowed: Allowed | None = None
     states: StateTail | None = None
+    hidden_layers: tuple[int, ...] = ()
     proposed: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
@@ -61,6 +63,7 @@ class Session:
             tree_width=update.tree_width,
             allowed=Allowed(update.vocabulary_size, update.held_tokens) if update.held_tokens else None,
             states=states,
+            hidden_layers=update.hidden_layers,
         )
 
     def follow(self) -> Allowed | None:

@@ -46,8 +46,10 @@ class Growth:
     worth more, nothing that depends on what it turned out to be can push it out.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, deepest: int | None = None) -> None:
+        """``deepest``: how many tokens on the model can say something at all; None: any number."""
         self._session = session
+        self._deepest = deepest
         self._allowed = session.follow()
         self._root = _Node((), 0, 1.0)
         self._nodes: list[_Node] = []
@@ -82,6 +84,12 @@ class Growth:
                 node.children = self._followers(node, row)
         self._select()
 
+    @property
+    def paths(self) -> list[tuple[int, ...]]:
+        """Of each token of ``questions``, the guesses from the committed text down to it."""
+        nodes = self._nodes[-1:] if self._session.tree_width == 1 else self._nodes
+        return [node.path for node in nodes]
+
     def guess(self) -> Guess:
         nodes = self._nodes
         return Guess(
@@ -110,6 +118,8 @@ class Growth:
             offer(siblings[rank].children, 0, len(self._nodes) - 1)
 
     def _followers(self, node: _Node, logits: Tensor) -> list[_Node]:
+        if len(node.path) == self._deepest:
+            return []
         session = self._session
         if session.sampling.greedy:
             plain = sampling.changes_nothing(session.sampling, self._allowed)

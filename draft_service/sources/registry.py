@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 MODULES: Mapping[str, str] = MappingProxyType(
     {
         "ngram": "draft_service.sources.ngram",
+        "eagle": "draft_service.sources.eagle",
+        "medusa": "draft_service.sources.medusa",
         "self": "draft_service.sources.self_draft",
     }
 )
