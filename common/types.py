@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -108,6 +109,7 @@ class Block:
     ``parents[i]`` is the index of token i's parent within the block, -1 for the committed root; empty for
     a chain; see ``common.trees``. ``distributions`` is empty when every guess is one-hot; else
     ``distributions[i]`` is what token i was drawn from given all before it, its earlier siblings left out.
+    ``sources[i]`` says who guessed token i; empty: all come from ``source``.
     """
 
     block_id: int
@@ -120,6 +122,7 @@ class Block:
     source: str = ""
     model_version: str = ""
     drafting_seconds: float = 0.0
+    sources: tuple[str, ...] = ()
 
     @property
     def tree(self) -> tuple[int, ...]:
@@ -140,6 +143,7 @@ class Block:
             probabilities=self.probabilities[:length],
             distributions=self.distributions[:length],
             confidences=self.confidences[:length],
+            sources=self.sources[:length],
         )
 
 
@@ -160,6 +164,7 @@ class Open:
         hidden_states: of positions that are computed already.
         grammar: in llguidance's form; a draft that cannot follow it may leave it aside.
         held_tokens: for a token the number of output tokens that must come before it.
+        tenant: a draft that learns from answers uses them for the same tenant only; see ``tenant_key``.
     """
 
     session_id: str
@@ -176,15 +181,22 @@ class Open:
     publish: bool = False
     grammar: str = ""
     held_tokens: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    tenant: str = ""
     hidden_layers: tuple[int, ...] = ()
     hidden_size: int = 0
     hidden_states: HiddenStates | None = None
+
+
+def tenant_key(cache_salt: str) -> str:
+    """What a draft is told of a request's ``cache_salt``: the same on every replica, and not the salt."""
+    return hashlib.sha256(b"tandem tenant\0" + cache_salt.encode()).hexdigest() if cache_salt else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
     """Which guesses of block ``block_id`` (0: none was verified) stand, from its root down; what follows.
 
+    ``tree_width``: of the block asked for; 0: as before.
     ``hidden_states``: of positions that were not sent before.
     """
 
@@ -194,6 +206,7 @@ class Commit:
     accepted_nodes: tuple[int, ...]
     token_ids: tuple[int, ...]
     block_size: int
+    tree_width: int = 0
     hidden_states: HiddenStates | None = None
 
 

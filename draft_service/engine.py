@@ -177,6 +177,7 @@ class DraftEngine:
             source=self._source.name,
             model_version=self._source.model_version,
             drafting_seconds=seconds,
+            sources=guess.sources,
         )
 
     def _apply(self, stream: Stream, updates: Sequence[SessionUpdate]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 from prometheus_client import Counter, Gauge, Histogram
+
+from draft_service.sources.registry import MODULES
 
 SESSIONS = Gauge("tandem_draft_sessions", "Sessions open")
 ROUND_SESSIONS = Histogram(
@@ -15,10 +19,18 @@ ROUND_SECONDS = Histogram(
 )
 PROPOSED_TOKENS = Counter("tandem_draft_proposed_tokens", "Guesses sent")
 REFUSED = Counter("tandem_draft_refused_sessions", "Sessions refused", ["code"])
+UNREPRODUCIBLE = Counter(
+    "tandem_draft_unreproducible_sessions", "Sessions whose text the draft's own tokenizer does not give back"
+)
+SOURCE_GUESSES = Counter(
+    "tandem_draft_source_guesses", "Guesses of each source of a pool, by outcome", ["source", "outcome"]
+)
 PUBLISHED = Counter("tandem_draft_published_blocks", "Blocks for the fact check, by outcome", ["outcome"])
 
 
 def start_at_zero() -> None:
+    for source, outcome in itertools.product(MODULES, ("stood", "fell")):
+        SOURCE_GUESSES.labels(source, outcome)
     for code in ("fingerprint_mismatch", "overloaded", "out_of_sync", "invalid_request"):
         REFUSED.labels(code)
     for outcome in ("published", "dropped", "failed"):

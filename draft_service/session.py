@@ -24,8 +24,9 @@ class Session:
     Attributes:
         tokens: the committed tokens, prompt first.
         block_size: guesses wanted now; 0: none.
-        tree_width: most of them that may follow the same text; 1: a chain is wanted.
+        tree_width: most of them that may follow the same text; 1: a chain is wanted. Never above ``widest``.
         allowed: which tokens may come next; None: all, as far as this draft knows.
+        grammar, tenant: as in ``types.Open``.
         states: the target's hidden states of the latest committed positions; None: none are sent.
         hidden_layers: of which layers.
         proposed: tokens and parents of the latest blocks by id; the next commit accepts a branch of one.
@@ -40,7 +41,10 @@ class Session:
     block_size: int
     publish: bool
     tree_width: int = 1
+    widest: int = trees.MAX_WIDTH
     allowed: Allowed | None = None
+    grammar: str = ""
+    tenant: str = ""
     states: StateTail | None = None
     hidden_layers: tuple[int, ...] = ()
     proposed: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
@@ -61,7 +65,10 @@ class Session:
             block_size=update.block_size,
             publish=update.publish,
             tree_width=update.tree_width,
+            widest=update.tree_width,
             allowed=Allowed(update.vocabulary_size, update.held_tokens) if update.held_tokens else None,
+            grammar=update.grammar,
+            tenant=update.tenant,
             states=states,
             hidden_layers=update.hidden_layers,
         )
@@ -100,6 +107,7 @@ class Session:
             self.states.take(update.hidden_states, len(self.tokens))
         self.proposed.clear()  # whatever else was proposed followed other tokens
         self.block_size = update.block_size
+        self.tree_width = min(update.tree_width or self.tree_width, self.widest)
 
     def _branch(self, update: Commit) -> tuple[int, ...]:
         """The accepted tokens."""

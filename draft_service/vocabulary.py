@@ -10,6 +10,7 @@ from common.errors import FingerprintMismatch, InvalidRequest
 from common.types import Commit, Open
 
 _LARGEST_BLOCK = 64
+_LONGEST_TENANT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,9 @@ class Vocabulary:
         self._check_ids(update.sampling.logit_bias, "logit_bias")
         self._check_ids(update.held_tokens, "held_tokens")
         _check_block_size(update.block_size)
-        if not 1 <= update.tree_width <= trees.MAX_WIDTH:
-            raise InvalidRequest(f"tree_width must be between 1 and {trees.MAX_WIDTH}", field="tree_width")
+        _check_tree_width(update.tree_width, least=1)
+        if len(update.tenant) > _LONGEST_TENANT:
+            raise InvalidRequest(f"tenant must have at most {_LONGEST_TENANT} characters", field="tenant")
         if update.publish and update.tree_width > 1:
             raise InvalidRequest("only chains are published", field="tree_width")
         if bool(update.hidden_layers) != bool(update.hidden_size):
@@ -44,6 +46,7 @@ class Vocabulary:
         """Raises InvalidRequest."""
         self._check_ids(update.token_ids, "token_ids")
         _check_block_size(update.block_size)
+        _check_tree_width(update.tree_width, least=0)
         if update.base_length + len(update.accepted_nodes) + len(update.token_ids) > self.context_length:
             raise InvalidRequest(f"more than {self.context_length} tokens", field="token_ids")
 
@@ -55,3 +58,8 @@ class Vocabulary:
 def _check_block_size(size: int) -> None:
     if size > _LARGEST_BLOCK:
         raise InvalidRequest(f"block_size must be at most {_LARGEST_BLOCK}", field="block_size")
+
+
+def _check_tree_width(width: int, least: int) -> None:
+    if not least <= width <= trees.MAX_WIDTH:
+        raise InvalidRequest(f"tree_width must be between {least} and {trees.MAX_WIDTH}", field="tree_width")

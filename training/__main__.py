@@ -20,6 +20,7 @@ from common.errors import ConfigError
 from common.model import loading, store
 from common.model.tokenizer import Tokenizer
 from draft_service.heads import files
+from draft_service.heads.eagle import EagleHead
 from draft_service.heads.files import Head, HeadFile
 from draft_service.heads.shape import Shape
 from draft_service.heads.target import TargetParts, load_last_layer, load_parts
@@ -70,7 +71,7 @@ def _run(asked: Namespace) -> None:
     parts = load_parts(target.folder, file.vocabulary, precision)
     kept = _states(asked, target, found, file, parts)
     head.norm.copy_(parts.norm)
-    trainer = _trainer(asked, found, kept, head, parts, precision)
+    trainer = _trainer(asked, _windows(asked, found, kept), head, parts)
     trainer.resume()
     rows = greedy_rows(found, asked.measured_rows)
     examiner = Examiner(found, kept, file.vocabulary, length=_EXAMINED_LENGTH, rows=rows)
@@ -105,9 +106,7 @@ def _answers(asked: Namespace, target: _Target) -> Answers:
     return answers.join(parts).first(asked.max_tokens)
 
 
-def _generate(
-    asked: Namespace, target: _Target, made: Answers | None, path: Path, missing: int
-) -> Answers:
+def _generate(asked: Namespace, target: _Target, made: Answers | None, path: Path, missing: int) -> Answers:
     """Saved every minute; an interrupt keeps what was saved, and costs at most that minute."""
     runner = _runner(asked, target, generation.blocks_needed(asked.at_once, asked.answer_tokens)).runner
     seed = asked.seed + (len(made) if made else 0)
@@ -175,7 +174,7 @@ def _head(asked: Namespace, target: _Target, found: Answers) -> tuple[Head, Head
     torch.manual_seed(asked.seed)
     head = files.make(shape)
     head.start_as_copy()
-    if isinstance(head, files.EagleHead):
+    if isinstance(head, EagleHead):
         head.layer.load_state_dict(load_last_layer(target.folder))
     version = f"{asked.kind}-{len(shape.layers)}x{shape.hidden}"
     return head, HeadFile(shape, {}, frequent_tokens(found, size), version, target.tokenizer.fingerprint)
@@ -187,9 +186,7 @@ def frequent_tokens(found: Answers, count: int) -> Tensor:
     return torch.from_numpy(np.argsort(-counts, kind="stable")[:count].copy())
 
 
-def _states(
-    asked: Namespace, target: _Target, found: Answers, file: HeadFile, parts: TargetParts
-) -> States:
+def _states(asked: Namespace, target: _Target, found: Answers, file: HeadFile, parts: TargetParts) -> States:
     folder = asked.work / "states"
     identity = f"{file.shape.layers} {file.vocabulary.tolist()} {file.fingerprint}"
     writer = StateWriter(folder, found, len(file.shape.layers) * file.shape.hidden, identity)
@@ -211,10 +208,8 @@ def _runner(
     return loading.load(wanted)
 
 
-def _trainer(
-    asked: Namespace, found: Answers, kept: States, head: Head, parts: TargetParts, precision: torch.dtype
-) -> Trainer:
-    windows = Windows(
+def _windows(asked: Namespace, found: Answers, kept: States) -> Windows:
+    return Windows(
         found,
         kept,
         length=asked.length,
@@ -222,6 +217,9 @@ def _trainer(
         prompt_weight=asked.prompt_weight,
         seed=asked.seed,
     )
+
+
+def _trainer(asked: Namespace, windows: Windows, head: Head, parts: TargetParts) -> Trainer:
     settings = Settings(
         steps=asked.steps,
         rollout=asked.depth,
@@ -230,7 +228,7 @@ def _trainer(
         loss=asked.loss,
         feature_weight=asked.feature_weight,
         contrastive_weight=asked.contrastive_weight,
-        precision=precision,
+        precision=parts.head.dtype,
     )
     return Trainer(head, parts, windows, Checkpoints(asked.work / "checkpoints"), settings)
 

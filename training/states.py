@@ -72,7 +72,9 @@ class StateWriter:
             return states
         threads = torch.get_num_threads()
         runner = make_runner()
-        torch.set_num_threads(threads)  # a runner's kernel keeps torch to one, and has nothing to do meanwhile
+        torch.set_num_threads(
+            threads
+        )  # a runner's kernel keeps torch to one, and has nothing to do meanwhile
         with tqdm(total=len(self._answers), initial=done, desc="states", unit="row") as bar:
             for number, rows in enumerate(_batches(self._answers, done)):
                 self._run(runner, parts, full_head, states, rows)
@@ -128,7 +130,8 @@ class StateWriter:
 
     def _note(self, states: States, rows: int) -> None:
         for array in (states.hidden, states.likeliest, states.probabilities):
-            array.flush()  # type: ignore[attr-defined]
+            assert isinstance(array, np.memmap)
+            array.flush()
         noted = self._folder / f".{_DONE}"
         noted.write_text(json.dumps({"rows": rows, "digest": self._digest()}))
         noted.replace(self._folder / _DONE)

@@ -11,6 +11,7 @@ from common.config import LogLevel, Port, Positive, RedisUrl
 from common.errors import ConfigError
 from common.model.names import BackendName, WeightsName
 from common.trees import MAX_WIDTH
+from verify_service.drafts.control.registry import PolicyName
 
 Milliseconds = Annotated[float, Field(ge=0, le=60_000)]
 
@@ -28,12 +29,19 @@ class Config:
         kv_tokens: size of the KV pool.
         prefix_caching: whether a request starts on what was computed for others with the same beginning.
         max_batch_tokens: most tokens of one packed pass; longer prompts are prefilled in chunks.
-        block_size: guesses asked for per block when a request does not say.
+        controller: what decides how many guesses a block has: measured throughput, a window over the last
+            blocks' acceptance, or nothing, as many as there may be.
+        block_size: most guesses asked for per block when a request does not say.
         tree_width: guesses that may follow the same text when a request does not say; 1: chains.
+        min_batch: fewest sequences running with which drafts are used.
+        max_batch: most; 0: any number.
+        min_confidence: guesses that their draft is less sure of end a block.
         draft_wait_ms: longest a step waits for drafts.
         tag_wait_ms: longest a step waits for fact-check verdicts on blocks that may be vetoed.
         settle_wait_ms: longest a finished answer waits for outstanding fact-check verdicts.
         grammar_seconds: longest that one grammar of a request may take to be checked.
+        hidden_layers: whose outputs drafts are sent, for heads that read them; 0 is the embedding, the last
+            one is taken after the final norm; empty: none.
         redis_url: where fact-check tags come from; empty: fact checks are refused.
     """
 
@@ -51,14 +59,19 @@ class Config:
     max_running: Positive = 16
     max_waiting: Positive = 256
     max_batch_tokens: Annotated[int, Field(ge=16)] = 512
-    block_size: Annotated[int, Field(ge=1, le=64)] = 4
+    controller: PolicyName = "throughput"
+    block_size: Annotated[int, Field(ge=1, le=64)] = 8
     max_block_size: Annotated[int, Field(ge=1, le=64)] = 16
     tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 1
     max_tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = MAX_WIDTH
+    min_batch: Positive = 1
+    max_batch: Annotated[int, Field(ge=0)] = 0
+    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.25
     draft_wait_ms: Milliseconds = 50.0
     tag_wait_ms: Milliseconds = 5.0
     settle_wait_ms: Milliseconds = 50.0
     grammar_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
+    hidden_layers: tuple[Annotated[int, Field(ge=0, le=1024)], ...] = ()
     redis_url: RedisUrl = ""
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
     log_level: LogLevel = "info"
@@ -66,13 +79,16 @@ class Config:
     def __post_init__(self) -> None:
         _check_at_most("BLOCK_SIZE", self.block_size, self.max_block_size)
         _check_at_most("TREE_WIDTH", self.tree_width, self.max_tree_width)
+        if self.max_batch:
+            _check_at_most("MIN_BATCH", self.min_batch, self.max_batch, "MAX_BATCH")
 
     @property
     def served_name(self) -> str:
         return self.model_name or self.model.rstrip("/").rsplit("/", 1)[-1]
 
 
-def _check_at_most(name: str, value: int, most: int) -> None:
+def _check_at_most(name: str, value: int, most: int, most_name: str = "") -> None:
     if value > most:
         field = f"TANDEM_VERIFY_{name}"
-        raise ConfigError(f"{field} ({value}) exceeds TANDEM_VERIFY_MAX_{name} ({most})", field=field)
+        limit = f"TANDEM_VERIFY_{most_name or f'MAX_{name}'}"
+        raise ConfigError(f"{field} ({value}) exceeds {limit} ({most})", field=field)

@@ -16,6 +16,7 @@ from torch import Tensor
 from common import logging, trees
 from common.errors import Internal, InvalidRequest, TandemError
 from common.model.batch import Move, Runner, Segment
+from common.states import StateTail
 from common.types import (
     Block,
     Delta,
@@ -159,15 +160,26 @@ class Engine:
         if not work:
             return
         # Cut here: while the thread runs, a client that leaves takes its sequence's blocks away.
-        cuts = [(item, _segment(item), item.completes) for item in work]
+        cuts = [
+            (item, _segment(item, self._drafts.reads_states(item.sequence)), item.completes) for item in work
+        ]
         moves = self._scheduler.take_moves()
+        started = time.perf_counter()
         judged = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts, moves)
-        metrics.STEPS.inc()
+        self._observe_pass(work, time.perf_counter() - started)
         with _timed("emit"):
             for item, result in zip(work, judged, strict=True):
                 if not item.sequence.finished:
                     self._emit(item, result)
         self._observe()
+
+    def _observe_pass(self, work: Seq[Work], seconds: float) -> None:
+        """Rows of a prompt cost another price than rows that are judged, so only the latter are measured."""
+        metrics.STEPS.inc()
+        if all(item.count == 1 for item in work):
+            rows = sum(1 + len(item.guesses) for item in work)
+            metrics.observe_pass(rows, seconds)
+            self._drafts.observe_pass(rows, seconds)
 
     async def _wait_for_drafts(self) -> None:
         running = self._scheduler.running
@@ -204,10 +216,14 @@ class Engine:
         with _timed("model"):
             outputs = self._runner.run([segment for _, segment, _ in cuts], moves)
         with _timed("accept"):
-            return [
+            judged = [
                 self._judge(item, output.logits) if completes else None
                 for (item, _, completes), output in zip(cuts, outputs, strict=True)
             ]
+            for (item, segment, _), output, result in zip(cuts, outputs, judged, strict=True):
+                if output.hidden is not None:
+                    _keep_states(item, segment.start, result, output.hidden)
+        return judged
 
     def _judge(self, item: Work, logits: Tensor) -> _Judged | TandemError:
         sequence, block = item.sequence, item.block or _NO_GUESSES
@@ -289,7 +305,16 @@ class Engine:
         metrics.KV_FRAGMENTS.set(self._scheduler.num_fragments)
 
 
-def _segment(item: Work) -> Segment:
+def _keep_states(item: Work, start: int, judged: _Judged | TandemError | None, hidden: Tensor) -> None:
+    """Of the committed tokens of a pass and the guesses that stand."""
+    nodes = judged.verdict.nodes if isinstance(judged, _Judged) else ()
+    rows = hidden[[*range(item.count), *(item.count + node for node in nodes)]]
+    if item.sequence.states is None:
+        item.sequence.states = StateTail(rows.shape[1])
+    item.sequence.states.put(start, rows)
+
+
+def _segment(item: Work, hidden: bool) -> Segment:
     sequence = item.sequence
     committed = sequence.tokens[sequence.num_computed : sequence.num_computed + item.count]
     return Segment(
@@ -298,6 +323,7 @@ def _segment(item: Work) -> Segment:
         blocks=sequence.blocks,
         logits=1 + len(item.guesses) if item.completes else 0,
         parents=item.block.parents if item.block else (),
+        hidden=hidden,
     )
 
 
@@ -318,11 +344,17 @@ def _commit(sequence: Sequence, decided: Seq[int]) -> FinishReason | None:
 def _provenance(item: Work, verdict: Verdict) -> tuple[Provenance, ...]:
     if item.block is None or not item.guesses:
         return (Provenance(Origin.TARGET),)
-    source = item.block.source
-    last_node = verdict.nodes[-1] if verdict.nodes else -1
-    refused = last_node in item.block.tree  # something had been drafted there
-    last = Provenance(Origin.CORRECTED, source) if refused else Provenance(Origin.BONUS)
-    return (*[Provenance(Origin.DRAFT, source)] * verdict.accepted, last)
+    block, last_node = item.block, verdict.nodes[-1] if verdict.nodes else -1
+    drafted = (Provenance(Origin.DRAFT, _source(block, node)) for node in verdict.nodes)
+    refused = block.tree.index(last_node) if last_node in block.tree else None  # the first drafted there
+    if refused is None:
+        return (*drafted, Provenance(Origin.BONUS))
+    return (*drafted, Provenance(Origin.CORRECTED, _source(block, refused)))
+
+
+def _source(block: Block, node: int) -> str:
+    """The draft pool of a guess, and which of the sources in it where it says so."""
+    return f"{block.source}/{block.sources[node]}" if block.sources else block.source
 
 
 def _count(item: Work, accepted: int, delivered: int) -> None:

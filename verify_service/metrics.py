@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, Summary
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -21,6 +21,9 @@ GENERATION_TOKENS = Counter("tandem_generation_tokens", "Tokens delivered")
 FINISHED = Counter("tandem_requests_finished", "Requests by how they ended", ["reason"])
 
 STEPS = Counter("tandem_verify_steps", "Packed passes")
+PASS_SECONDS = Summary(
+    "tandem_verify_pass_seconds", "Time of a pass without prefill, by its rows up to a power of two", ["rows"]
+)
 STEP_SECONDS = Histogram("tandem_verify_step_seconds", "Time of a step by phase", ["phase"], buckets=_SECONDS)
 
 DRAFTS = Counter("tandem_spec_decode_num_drafts", "Blocks verified")
@@ -43,13 +46,29 @@ DRAFTING_SECONDS = Histogram(
 )
 SESSIONS_REFUSED = Counter("tandem_draft_sessions_refused", "Sessions a draft refused", ["code"])
 
+BLOCK_SIZE = Histogram(
+    "tandem_draft_block_size",
+    "Guesses decided on for the next block; 0: none",
+    buckets=(0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64),
+)
+SESSIONS_OFF = Gauge("tandem_draft_sessions_off", "Sessions whose drafts do not pay now")
+PROBES = Counter("tandem_draft_probes", "Blocks asked for to see whether drafts pay again, by fate", ["fate"])
+UNSURE_TOKENS = Counter("tandem_draft_unsure_tokens", "Guesses not verified for want of confidence")
+
 TAGS = Counter("tandem_fact_check_tags", "Verdicts received, by what became of them", ["outcome"])
 VETOED_TOKENS = Counter("tandem_fact_check_vetoed_tokens", "Drafted tokens not considered because of a flag")
 TAGS_MISSING = Counter("tandem_fact_check_tags_missing", "Blocks verified before their verdict came")
 
 PHASES = ("wait", "model", "accept", "emit")
 OUTCOMES = ("verified", "empty", "stale", "invalid", "unknown_session", "q_mismatch")
+PROBE_FATES = ("right", "wrong", "lost")
+ROWS = tuple(str(2**power) for power in range(13))
 REFUSALS = ("fingerprint_mismatch", "overloaded", "out_of_sync", "other")
+
+
+def observe_pass(rows: int, seconds: float) -> None:
+    """A pass over so many rows, none of them prefill."""
+    PASS_SECONDS.labels(ROWS[min((rows - 1).bit_length(), len(ROWS) - 1)]).observe(seconds)
 
 
 def start_at_zero(positions: int) -> None:
@@ -58,6 +77,8 @@ def start_at_zero(positions: int) -> None:
         STEP_SECONDS.labels(phase)
     for outcome in OUTCOMES:
         BLOCKS.labels(outcome)
+    for fate in PROBE_FATES:
+        PROBES.labels(fate)
     for code in REFUSALS:
         SESSIONS_REFUSED.labels(code)
     for outcome in ("delivered", "unwatched", "malformed"):

@@ -9,7 +9,6 @@ import os
 from common import lifecycle, logging, rpc
 from common.grammar import Compiler
 from common.model import loading, store
-from common.model.batch import Runner, Segment
 from common.model.block_manager import BLOCK_SIZE, BlockManager
 from common.model.loading import Loaded, Wanted
 from common.model.runner import model_thread
@@ -19,11 +18,14 @@ from verify_service import metrics
 from verify_service.admission import Admission
 from verify_service.config import Config
 from verify_service.constraints import Constraints
-from verify_service.drafts.hub import DraftHub
+from verify_service.drafts.control import registry
+from verify_service.drafts.control.curve import Shape
+from verify_service.drafts.hub import DraftHub, Hidden, Limits
 from verify_service.engine import Engine, Waits
 from verify_service.scheduler import Scheduler
 from verify_service.servicer import VerifyServicer
 from verify_service.tags import TagReader
+from verify_service.warmup import warm_up
 
 log = logging.get("verify")
 
@@ -41,6 +43,9 @@ async def serve(config: Config) -> None:
         target.admission.tokenizer.fingerprint,
         target.admission.vocabulary_size,
         config.draft_wait_ms / 1000,
+        policy=target.policy,
+        limits=Limits(config.min_batch, config.max_batch, config.min_confidence),
+        hidden=target.hidden,
     )
     engine = Engine(
         target.admission,
@@ -74,11 +79,16 @@ async def serve(config: Config) -> None:
 class _Target:
     """The loaded model with what serves it."""
 
-    def __init__(self, config: Config, loaded: Loaded, tokenizer: Tokenizer, num_blocks: int) -> None:
+    def __init__(
+        self, config: Config, loaded: Loaded, tokenizer: Tokenizer, num_blocks: int, costs: Shape
+    ) -> None:
         # A sequence alone in the pool must fit with its largest block of guesses.
         fits = num_blocks * BLOCK_SIZE - config.max_block_size
         context_length = min(int(loaded.config.max_position_embeddings), fits)
         self.runner = loaded.runner
+        hidden_size = int(loaded.config.hidden_size) if config.hidden_layers else 0
+        self.hidden = Hidden(config.hidden_layers, hidden_size)
+        self.policy = registry.make(config.controller, costs)
         self.scheduler = Scheduler(
             BlockManager(num_blocks),
             config.max_running,
@@ -123,12 +133,13 @@ def _load(config: Config) -> _Target:
         weights=config.weights,
         backend=config.backend,
         device=config.device,
+        hidden_layers=config.hidden_layers,
     )
     loaded = loading.load(wanted)
     tokenizer = Tokenizer(store.load_tokenizer(loaded.folder), store.eos_token_ids(loaded.folder))
-    target = _Target(config, loaded, tokenizer, num_blocks)
-    _warm_up(target.runner, config.max_block_size)
-    return target
+    most_rows = min(config.max_batch_tokens, (num_blocks - 1) * BLOCK_SIZE)
+    costs = warm_up(loaded.runner, min(most_rows, config.max_running * (1 + config.block_size)))
+    return _Target(config, loaded, tokenizer, num_blocks, costs)
 
 
 def _constraints(config: Config, vocabulary_size: int, tokenizer: Tokenizer) -> Constraints | None:
@@ -136,13 +147,6 @@ def _constraints(config: Config, vocabulary_size: int, tokenizer: Tokenizer) -> 
     if tokenizer.bytewise is None:
         return None
     return Constraints(Compiler(tokenizer.bytewise, vocabulary_size), config.grammar_seconds)
-
-
-def _warm_up(runner: Runner, block_size: int) -> None:
-    """A prefill, a decode and a block, so that no request pays for first-time work."""
-    for start, count in ((0, BLOCK_SIZE), (BLOCK_SIZE, 1), (BLOCK_SIZE, block_size + 1)):
-        blocks = range(BlockManager.blocks_for(start + count))
-        runner.run([Segment([0] * count, start, blocks, logits=count)])
 
 
 def _system_fingerprint(loaded: Loaded, tokenizer: Tokenizer) -> str:

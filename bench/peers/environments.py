@@ -60,8 +60,8 @@ class Environment:
 
 def _openvino(environment: Environment) -> None:
     """
-    The same torch as ours, so that a CPU build that was chosen for us serves here too. The export asks for a package
-    for images, whose own build need not match that torch, and does without it.
+    The same torch as ours, so that a CPU build that was chosen for us serves here too. The export asks for a
+    package for images, whose own build need not match that torch, and does without it.
     """
     ours = torch.__version__.partition("+")[0]
     environment.pip("install", f"torch=={ours}", "openvino-genai", "optimum-intel", "nncf")

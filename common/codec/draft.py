@@ -20,6 +20,7 @@ from protos.tandem.v1 import draft_pb2, types_pb2
 
 
 def block_to_proto(block: Block) -> types_pb2.Block:
+    names = list(dict.fromkeys(block.sources))
     return types_pb2.Block(
         block_id=block.block_id,
         base_length=block.base_length,
@@ -34,10 +35,16 @@ def block_to_proto(block: Block) -> types_pb2.Block:
         source=block.source,
         model_version=block.model_version,
         drafting_seconds=block.drafting_seconds,
+        source_names=names,
+        token_sources=[names.index(name) for name in block.sources],
     )
 
 
 def block_from_proto(wire: types_pb2.Block) -> Block:
+    """Raises InvalidRequest for a token from a source that is not named."""
+    names = list(wire.source_names)
+    if any(index >= len(names) for index in wire.token_sources):
+        raise InvalidRequest("token_sources has an index that source_names lacks", field="token_sources")
     return Block(
         block_id=wire.block_id,
         base_length=wire.base_length,
@@ -51,6 +58,7 @@ def block_from_proto(wire: types_pb2.Block) -> Block:
         source=wire.source,
         model_version=wire.model_version,
         drafting_seconds=wire.drafting_seconds,
+        sources=tuple(names[index] for index in wire.token_sources),
     )
 
 
@@ -67,6 +75,7 @@ def update_to_proto(update: SessionUpdate) -> draft_pb2.SessionUpdate:
                     accepted_nodes=update.accepted_nodes,
                     token_ids=update.token_ids,
                     block_size=update.block_size,
+                    tree_width=update.tree_width,
                     hidden_states=_states_to_proto(update.hidden_states),
                 ),
             )
@@ -89,6 +98,7 @@ def _open_to_proto(update: Open) -> draft_pb2.Open:
         publish=update.publish,
         grammar=update.grammar,
         held_tokens=dict(update.held_tokens),
+        tenant=update.tenant,
         hidden_layers=update.hidden_layers,
         hidden_size=update.hidden_size,
         hidden_states=_states_to_proto(update.hidden_states),
@@ -111,6 +121,7 @@ def update_from_proto(wire: draft_pb2.SessionUpdate) -> SessionUpdate:
                 accepted_nodes=tuple(commit.accepted_nodes),
                 token_ids=tuple(commit.token_ids),
                 block_size=commit.block_size,
+                tree_width=commit.tree_width,
                 hidden_states=(
                     _states_from_proto(commit.hidden_states) if commit.HasField("hidden_states") else None
                 ),
@@ -140,6 +151,7 @@ def _open_from_proto(session_id: str, wire: draft_pb2.Open) -> Open:
         publish=wire.publish,
         grammar=wire.grammar,
         held_tokens=dict(wire.held_tokens),
+        tenant=wire.tenant,
         hidden_layers=tuple(wire.hidden_layers),
         hidden_size=wire.hidden_size,
         hidden_states=_states_from_proto(wire.hidden_states) if wire.HasField("hidden_states") else None,

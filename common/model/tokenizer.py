@@ -23,7 +23,7 @@ class Tokenizer:
         """``eos_token_ids``: with the tokenizer's own those that end an answer."""
         self._tokenizer = tokenizer
         self.eos_token_ids = frozenset(eos_token_ids) | _own_eos(tokenizer)
-        self._special = frozenset(tokenizer.all_special_ids)
+        self.special_ids = frozenset(int(token_id) for token_id in tokenizer.all_special_ids)
         self.fingerprint = fingerprint(tokenizer)
 
     @cached_property
@@ -46,6 +46,16 @@ class Tokenizer:
         """Token ids of a plain text, with the special tokens the tokenizer itself adds."""
         return list(self._tokenizer(text)["input_ids"])
 
+    def encode_plain(self, text: str) -> list[int]:
+        """Token ids of a text without anything around it."""
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    @cached_property
+    def beginning(self) -> list[int]:
+        """The special tokens that ``encode`` puts before a text."""
+        around, plain = self.encode("a"), self.encode_plain("a")
+        return around[: around.index(plain[0])] if plain and plain[0] in around else []
+
     def encode_conversation(self, messages: Sequence[Message]) -> list[int]:
         """Token ids of a conversation through the model's chat template, ready for the answer.
 
@@ -67,7 +77,7 @@ class Tokenizer:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text without special tokens."""
-        kept = [token_id for token_id in token_ids if token_id not in self._special]
+        kept = [token_id for token_id in token_ids if token_id not in self.special_ids]
         return str(self._tokenizer.decode(kept, clean_up_tokenization_spaces=False))
 
 

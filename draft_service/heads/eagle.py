@@ -28,12 +28,15 @@ class EagleHead(nn.Module):
         super().__init__()
         self.shape = shape
         hidden = shape.hidden
-        self.fuse = nn.Linear(len(shape.layers) * hidden, hidden, bias=False) if len(shape.layers) > 1 else None
+        self.fuse = (
+            nn.Linear(len(shape.layers) * hidden, hidden, bias=False) if len(shape.layers) > 1 else None
+        )
         self.embedding_norm = Norm(hidden, shape.epsilon)
         self.feature_norm = Norm(hidden, shape.epsilon)
         self.join = nn.Linear(2 * hidden, hidden, bias=False)
         self.layer = Layer(shape)
-        self.register_buffer("norm", torch.ones(hidden), persistent=False)
+        self.norm: Tensor
+        self.register_buffer("norm", torch.ones(hidden), persistent=False)  # the target's
 
     @torch.no_grad()
     def start_as_copy(self) -> None:

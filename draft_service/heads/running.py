@@ -28,7 +28,9 @@ class RunningHead:
         version: what it is called in answers.
     """
 
-    def __init__(self, head: Head, parts: TargetParts, vocabulary: Tensor, version: str, threads: int) -> None:
+    def __init__(
+        self, head: Head, parts: TargetParts, vocabulary: Tensor, version: str, threads: int
+    ) -> None:
         """
         Args:
             parts: of the target.
@@ -39,10 +41,11 @@ class RunningHead:
         self.version = version
         self._embedding = parts.embedding
         self._vocabulary = vocabulary
-        self._out = nn.Sequential(nn.Linear(self.shape.hidden, len(vocabulary), bias=False))
+        out = nn.Linear(self.shape.hidden, len(vocabulary), bias=False)
         with torch.no_grad():
             head.norm.copy_(parts.norm)
-            self._out[0].weight.copy_(parts.head.float())
+            out.weight.copy_(parts.head.float())
+        self._out = nn.Sequential(out)  # so that it can be replaced within
         self._out.requires_grad_(False)
         quantise = linear.quantise_linears
         quantise(head, lambda _: Format.INT8_GROUPED, threads)
@@ -54,7 +57,7 @@ class RunningHead:
 
     def logits(self, features: Tensor) -> Tensor:
         """[rows, hidden] to [rows, target's vocabulary]."""
-        own = self._out(features)
+        own: Tensor = self._out(features)
         spread = torch.full((len(own), len(self._embedding)), _NEVER)
         return spread.index_copy_(1, self._vocabulary, own)
 
@@ -83,4 +86,5 @@ def pick_layers(states: Tensor, sent: tuple[int, ...], wanted: tuple[int, ...], 
     if sent == wanted:
         return states.float()
     places = [sent.index(layer) for layer in wanted]
-    return states.unflatten(-1, (len(sent), hidden))[:, places].flatten(1).float()
+    picked: Tensor = states.unflatten(-1, (len(sent), hidden))[:, places]
+    return picked.flatten(1).float()

@@ -12,13 +12,14 @@ from draft_service.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Guesses, ``parents`` and ``distributions`` as in ``types.Block``; without ``distributions`` each was
-    certain (one-hot)."""
+    """Guesses, ``parents``, ``distributions`` and ``sources`` as in ``types.Block``; without
+    ``distributions`` each was certain (one-hot)."""
 
     token_ids: tuple[int, ...] = ()
     distributions: tuple[SparseDistribution, ...] = ()
     confidences: tuple[float, ...] = ()
     parents: tuple[int, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 NOTHING = Guess()

@@ -7,14 +7,13 @@ import itertools
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from common import noise, sampling, trees
-from common.errors import InvalidRequest
+from common import sampling, trees
 from common.types import Mode, SparseDistribution
 from draft_service.session import Session
 from draft_service.sources.base import Guess
+from draft_service.sources.beliefs import adjusted, beliefs
 
 
 @dataclass(slots=True, eq=False)
@@ -48,9 +47,9 @@ class Growth:
 
     def __init__(self, session: Session, deepest: int | None = None) -> None:
         """``deepest``: how many tokens on the model can say something at all; None: any number."""
+        session.follow()
         self._session = session
         self._deepest = deepest
-        self._allowed = session.follow()
         self._root = _Node((), 0, 1.0)
         self._nodes: list[_Node] = []
         self._parents: list[int] = []
@@ -121,35 +120,15 @@ class Growth:
         if len(node.path) == self._deepest:
             return []
         session = self._session
-        if session.sampling.greedy:
-            plain = sampling.changes_nothing(session.sampling, self._allowed)
-            said = logits if plain else self._adjusted(node, logits)[0]
-            return self._ranked(node, said.softmax(-1))
-        probs = sampling.probabilities(self._adjusted(node, logits), session.sampling)[0]
-        position = len(session.tokens) + len(node.path)
-        if session.mode is Mode.REJECTION:
+        if session.mode is Mode.REJECTION and not session.sampling.greedy:
+            probs = sampling.probabilities(adjusted(session, logits, node.path), session.sampling)[0]
+            position = len(session.tokens) + len(node.path)
             return self._drawn(node, sampling.draft_distribution(probs), position)
-        support = probs.nonzero().squeeze(-1)
-        scores = probs[support] / noise.exponentials(session.noise_seed, position, support)
-        return self._ranked(node, torch.zeros_like(probs).index_copy_(0, support, scores / scores.sum()))
+        return self._ranked(node, beliefs(session, logits, node.path))
 
-    def _adjusted(self, node: _Node, logits: Tensor) -> Tensor:
-        """The logits as the target will adjust its own; without the grammar, where it takes too much here."""
-        session = self._session
-        arguments = (logits[None], session.sampling, session.tokens, session.prompt_length, [node.path])
-        try:
-            return sampling.adjust(*arguments, allowed=self._allowed)
-        except InvalidRequest:
-            session.allowed = self._allowed = None
-            return sampling.adjust(*arguments)
-
-    def _ranked(self, node: _Node, beliefs: Tensor) -> list[_Node]:
-        """The likeliest tokens to be the target's choice.
-
-        Greedy: the model's probabilities. Keyed: p / E, with E the exponential noise of each token, is
-        exp(log p + Gumbel), whose largest is the choice; what the target's p does to that order is unknown.
-        """
-        best = beliefs.topk(min(self._session.tree_width, len(beliefs)))
+    def _ranked(self, node: _Node, said: Tensor) -> list[_Node]:
+        """The likeliest tokens to be the target's choice."""
+        best = said.topk(min(self._session.tree_width, len(said)))
         return [
             _Node((*node.path, token_id), 0, node.worth * belief)
             for token_id, belief in zip(best.indices.tolist(), best.values.tolist(), strict=True)

@@ -54,8 +54,9 @@ class MedusaSource:
         """Logits of every head, [depth, sessions, vocabulary]."""
         states = torch.cat([self._latest(session) for session in sessions])
         embeddings = self._running.embeddings([session.tokens[-1] for session in sessions])
-        features = self._head(embeddings, states)
-        return self._running.logits(features.flatten(0, 1)).unflatten(0, features.shape[:2])
+        features: Tensor = self._head(embeddings, states)
+        said = self._running.logits(features.flatten(0, 1))
+        return said.view(*features.shape[:2], -1)
 
     def _latest(self, session: Session) -> Tensor:
         assert session.states is not None

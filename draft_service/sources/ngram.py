@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from draft_service.config import Config
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
+from draft_service.sources.continuations import Trie
 
 _MOST_MATCHES = 8
 _LENGTH_WEIGHT = 4.0  # what one more token of agreement counts
@@ -47,12 +47,13 @@ class NgramSource:
         matches = list(itertools.islice(index.find(session.tokens), wanted))
         if not matches:
             return NOTHING
-        trie = _Trie()
+        trie = Trie()
         for start, length in matches:
             weight = _LENGTH_WEIGHT ** (length - matches[0][1])
             guesses = _continuation(session.tokens, start, session.block_size)
             trie.add(guesses[: session.allowed_length(guesses)], weight)
-        return trie.best(session.block_size, session.tree_width)
+        best = trie.best(session.block_size, session.tree_width, _GOES_ON)
+        return replace(best, confidences=())  # eight occurrences at most are no frequencies
 
 
 def _continuation(tokens: Sequence[int], start: int, count: int) -> list[int]:
@@ -60,43 +61,6 @@ def _continuation(tokens: Sequence[int], start: int, count: int) -> list[int]:
     for offset in range(count):
         text.append(text[start + offset])
     return text[len(tokens) :]
-
-
-@dataclass(slots=True)
-class _Trie:
-    """Continuations, merged as far as they agree; ``weight`` of all that go through here."""
-
-    weight: float = 0.0
-    following: dict[int, _Trie] = field(default_factory=dict)
-
-    def add(self, token_ids: Sequence[int], weight: float) -> None:
-        trie = self
-        trie.weight += weight
-        for token_id in token_ids:
-            trie = trie.following.setdefault(token_id, _Trie())
-            trie.weight += weight
-
-    def best(self, count: int, width: int) -> Guess:
-        """The ``count`` likeliest nodes, parents and likelier siblings first; of equals the one added first.
-
-        A node is as likely as its share of the continuations, less for every token further on.
-        """
-        token_ids: list[int] = []
-        parents: list[int] = []
-        order = itertools.count()
-        frontier = [(-1.0, next(order), -1, -1, self)]
-        while frontier and len(token_ids) < count:
-            belief, _, token_id, parent, trie = heapq.heappop(frontier)
-            node = -1
-            if trie is not self:
-                node = len(token_ids)
-                token_ids.append(token_id)
-                parents.append(parent)
-            ranked = sorted(trie.following.items(), key=lambda item: -item[1].weight)[:width]
-            for child_id, child in ranked:
-                share = belief * _GOES_ON * child.weight / trie.weight
-                heapq.heappush(frontier, (share, next(order), child_id, node, child))
-        return Guess(tuple(token_ids), parents=tuple(parents) if width > 1 else ())
 
 
 class _Index:

@@ -20,9 +20,12 @@ DRAFTS = {
     ),
     "garbage": Draft({"PYTHONPATH": _ROOT}, module="tests.support.garbage_draft"),
 }
-# Patient with drafts: these tests are about what is said, and want every block to be verified.
+# Patient with drafts: these tests are about what is said, and want every block to be verified, paying or not.
 _ENVIRONMENT = {
     "TANDEM_VERIFY_WEIGHTS": "float32",
+    "TANDEM_VERIFY_CONTROLLER": "fixed",
+    "TANDEM_VERIFY_BLOCK_SIZE": "4",
+    "TANDEM_VERIFY_MIN_CONFIDENCE": "0",
     "TANDEM_VERIFY_DRAFT_WAIT_MS": "5000",
     "TANDEM_VERIFY_TAG_WAIT_MS": "500",
     "TANDEM_VERIFY_SETTLE_WAIT_MS": "2000",

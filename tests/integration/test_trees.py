@@ -19,7 +19,7 @@ from draft_service.publisher import Publisher
 from draft_service.servicer import DraftServicer
 from draft_service.sources.base import Source
 from draft_service.sources.ngram import NgramSource
-from draft_service.sources.self_draft import SelfSource
+from draft_service.sources.paged import PagedSource
 from draft_service.vocabulary import Vocabulary
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc
 from tests.support.models import CONTEXT_LENGTH, reference_greedy, tiny_model, tiny_tokenizer
@@ -46,7 +46,7 @@ def source_of(kind: str) -> Source:
     if kind == "ngram":
         return NgramSource(4, 1)
     model = noisy_copy(0.15) if kind == "noisy" else tiny_model(SEED + 1)
-    return SelfSource(ModelRunner(model, 256), 256, 64, "v")
+    return PagedSource("self", ModelRunner(model, 256), 256, 64, "v")
 
 
 @asynccontextmanager
@@ -134,7 +134,7 @@ async def test_a_pool_too_small_for_all_and_a_small_budget_change_nothing() -> N
 
 async def tokens_per_step(mode: Mode, temperature: float, noise: float, width: int) -> float:
     """With blocks of eight guesses. Nothing here is left to chance or to the clock."""
-    source = SelfSource(ModelRunner(noisy_copy(noise), 64), 64, 64, "v")
+    source = PagedSource("self", ModelRunner(noisy_copy(noise), 64), 64, 64, "v")
     engine, _ = tiny_engine(tiny_model(SEED), lambda _: SourceLink(source))
     steps = tokens = 0
     async with running(engine, deadline_seconds=120):

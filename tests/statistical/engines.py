@@ -41,7 +41,11 @@ _NUM_BLOCKS = 1024
 
 
 def engine(
-    model: Any, draft: InProcessDraft | None, acceptance: Mapping[Mode, Acceptance], tree_width: int
+    model: Any,
+    draft: InProcessDraft | None,
+    acceptance: Mapping[Mode, Acceptance],
+    tree_width: int,
+    **options: Any,
 ) -> Engine:
     """Chains of two guesses, so that one is followed by another and both by a bonus token; trees of four."""
     block_size = 2 if tree_width == 1 else 4
@@ -65,7 +69,9 @@ def engine(
         Scheduler(BlockManager(_NUM_BLOCKS), _BATCH, 100_000, 8192),
         ModelRunner(model, _NUM_BLOCKS),
         model_thread(),
-        drafts=DraftHub(tokenizer.fingerprint, vocabulary, 1.0, make_link=lambda _: draft or _no_draft()),
+        drafts=DraftHub(
+            tokenizer.fingerprint, vocabulary, 1.0, make_link=lambda _: draft or _no_draft(), **options
+        ),
         tags=TagReader(""),
         acceptance=acceptance,
     )
@@ -87,9 +93,13 @@ async def count_outcomes(
     stopping: Stopping = TO_THE_END,
     constraint: Constraint | None = None,
     tree_width: int = 1,
+    **options: Any,
 ) -> tuple[Array, float]:
-    """How often each three-token answer came, and the share of guesses accepted. Seeds 0 to ``samples``."""
-    runs = engine(model, draft, acceptance, tree_width)
+    """How often each three-token answer came, and the share of guesses accepted. Seeds 0 to ``samples``.
+
+    ``options`` are the hub's.
+    """
+    runs = engine(model, draft, acceptance, tree_width, **options)
     counts = np.zeros((target.vocabulary,) * ANSWER)
     loop = asyncio.create_task(runs.run())
     drafts = (DraftEndpoint("in-process", "in-process"),) if draft else ()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import dataclass, replace
 
 from common import sampling, trees
 from common.types import Block, Mode, SparseDistribution
 
 _SUM_TOLERANCE = 1e-3
+_MOST_SOURCES = 16
+_SOURCE_NAME = re.compile(r"[a-z_]{1,32}")
+_UNNAMEABLE = "other"
 
 
 class InvalidBlock(Exception):
@@ -27,7 +31,8 @@ class Asked:
 
 
 def check_block(block: Block, asked: Asked) -> Block:
-    """The block as acceptance may use it; a tree that is a chain has no ``parents``.
+    """The block as acceptance may use it; a tree that is a chain has no ``parents``, and sources have names
+    that may be shown.
 
     A block is refused for what no honest draft sends, never for what it happened to draw: under rejection
     sampling that would favour some outcomes.
@@ -42,7 +47,10 @@ def check_block(block: Block, asked: Asked) -> Block:
         raise InvalidBlock(f"{len(block.token_ids)} guesses where {asked.guesses} were asked for")
     if not all(token_id < asked.vocabulary_size for token_id in block.token_ids):
         raise InvalidBlock("a token id outside the vocabulary")
+    if not {len(block.confidences), len(block.probabilities)} <= {0, len(block.token_ids)}:
+        raise InvalidBlock("not one confidence or probability per guess")
     parents = _checked_parents(block, asked.tree_width)
+    block = replace(block, sources=_checked_sources(block))
     if asked.mode is Mode.KEYED:
         return replace(block, parents=parents, distributions=())
     if block.distributions and len(block.distributions) != len(block.token_ids):
@@ -67,6 +75,14 @@ def _checked_parents(block: Block, width: int) -> tuple[int, ...]:
         if len({block.token_ids[node] for node in siblings}) != len(siblings):
             raise InvalidBlock("the same guess twice after the same text")
     return block.parents
+
+
+def _checked_sources(block: Block) -> tuple[str, ...]:
+    if block.sources and len(block.sources) != len(block.token_ids):
+        raise InvalidBlock("not one source per guess")
+    if len(set(block.sources)) > _MOST_SOURCES:
+        raise InvalidBlock(f"more than {_MOST_SOURCES} sources")
+    return tuple(name if _SOURCE_NAME.fullmatch(name) else _UNNAMEABLE for name in block.sources)
 
 
 def _check_siblings_left_out(block: Block) -> None:

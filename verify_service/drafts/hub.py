@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from common import logging, noise
 from common.types import (
@@ -21,10 +21,15 @@ from common.types import (
     Proposed,
     Refused,
     SessionAnswer,
+    tenant_key,
 )
 from verify_service import metrics
 from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared
+from verify_service.drafts.confidence import only, sure_enough
+from verify_service.drafts.control.base import NOTHING, Choice, Policy, State
+from verify_service.drafts.control.fixed import Fixed
 from verify_service.drafts.link import DraftLink, Link
+from verify_service.drafts.session import DraftedSession
 from verify_service.sequence import Sequence
 
 _MOST_LINKS = 64
@@ -33,33 +38,30 @@ _OPENING_SECONDS = 30.0  # a long prompt takes a draft a while; a draft that say
 log = logging.get("drafts")
 
 
-@dataclass(slots=True, eq=False)
-class _Session:
-    """
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When drafts are used at all.
+
     Attributes:
-        endpoint: the replica that drafts now; None: nobody does.
-        live: it has answered before, so a step waits for it.
-        asked: guesses asked for in the block on its way; 0: none is on its way.
-        block: the block that has come, not verified yet.
-        refused: addresses that will not draft this sequence.
+        min_batch: fewest sequences running.
+        max_batch: most; 0: any number.
+        min_confidence: guesses that their draft is less sure of are not verified, nor is what follows them.
     """
 
-    sequence: Sequence
-    endpoint: DraftEndpoint | None = None
-    live: bool = False
-    asked: int = 0
-    asked_at: float = 0.0
-    opened_at: float = 0.0
-    block: Block | None = None
-    refused: set[str] = field(default_factory=set)
+    min_batch: int = 1
+    max_batch: int = 0
+    min_confidence: float = 0.0
 
-    @property
-    def age(self) -> float:
-        """Seconds since the session was opened on its replica."""
-        return time.monotonic() - self.opened_at
+    def allow(self, batch: int) -> bool:
+        return self.min_batch <= batch <= (self.max_batch or batch)
 
-    def detach(self) -> None:
-        self.endpoint, self.live, self.asked, self.block = None, False, 0, None
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """The hidden states that the runner gives: of which layers, each of what size; no layers: none."""
+
+    layers: tuple[int, ...] = ()
+    size: int = 0
 
 
 class DraftHub:
@@ -71,29 +73,53 @@ class DraftHub:
         vocabulary_size: int,
         wait_seconds: float,
         make_link: Callable[[str], Link] = DraftLink,
+        *,
+        policy: Policy | None = None,
+        limits: Limits = Limits(),
+        hidden: Hidden = Hidden(),
     ) -> None:
+        """
+        Args:
+            hidden: what drafts are sent.
+            policy: how many guesses are asked for; None: as many as the sequence may have.
+        """
+        self._policy: Policy = policy or Fixed()
+        self._limits = limits
+        self._hidden = hidden
+        self._batch = 0
         self._fingerprint = fingerprint
         self._vocabulary_size = vocabulary_size
         self._wait_seconds = wait_seconds
         self._make_link = make_link
         self._links: dict[str, Link] = {}
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, DraftedSession] = {}
         self._answered = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def wait(self, sequences: Iterable[Sequence]) -> None:
-        """Until every live session has answered, at most the wait budget after it was asked."""
+    async def wait(self, sequences: Seq[Sequence]) -> None:
+        """Until every live session has answered, at most the wait budget after it was asked.
+
+        ``sequences`` are all that run. For a probe nobody waits.
+        """
+        self._batch = len(sequences)
         sessions = [self._ensure(sequence) for sequence in sequences if sequence.block_size]
-        pending = [session for session in sessions if session.live and session.asked]
+        pending = [session for session in sessions if session.awaited]
         if not pending:
             return
+        started = time.monotonic()
         deadline = max(session.asked_at for session in pending) + self._wait_seconds
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline - time.monotonic()):
                 while any(session.asked for session in pending):
                     self._answered.clear()
                     await self._answered.wait()
+        for session in pending:
+            session.waited = max(session.arrived_at - started, 0.0)
         self._give_up_on([session for session in pending if session.asked])
+
+    def reads_states(self, sequence: Sequence) -> bool:
+        """Whether a draft may read the sequence's hidden states."""
+        return bool(self._hidden.layers and sequence.block_size and sequence.request.drafts)
 
     def peek(self, sequence: Sequence) -> Block | None:
         """The block that ``take`` would look at."""
@@ -112,27 +138,49 @@ class DraftHub:
     def commit(
         self, sequence: Sequence, base_length: int, verified: Block | None, accepted_nodes: tuple[int, ...]
     ) -> None:
-        """Tell the draft which guesses of its block stand and what follows, and ask for the next."""
+        """Tell the draft which guesses of its block stand and what follows, and ask for the next.
+
+        A draft that is not asked is not told either; the next time it is, it is told all of it.
+        """
         session = self._sessions.get(sequence.session_id)
         if session is None or session.endpoint is None:
             return
+        if session.probing:
+            if time.monotonic() - session.asked_at <= self._wait_seconds:
+                return
+            session.lose()
+        session.learn(verified, accepted_nodes)
         self._count_unused(session)
-        session.asked = max(sequence.next_block_size, 0)
-        session.asked_at = time.monotonic()
+        choice = self._choose(session, session.endpoint)
+        if not choice.block_size and sequence.next_block_size > 0:
+            return
+        nodes = tuple(session.kept[node] for node in accepted_nodes) if verified else ()
+        told, width = session.told, session.width
+        session.ask(choice)  # before it is sent: a draft in this process answers at once
         self._links[session.endpoint.address].send(
             Commit(
                 session_id=sequence.session_id,
-                base_length=base_length,
+                base_length=told,
                 block_id=verified.block_id if verified else 0,
-                accepted_nodes=accepted_nodes,
-                token_ids=tuple(sequence.tokens[base_length + len(accepted_nodes) :]),
-                block_size=session.asked,
+                accepted_nodes=nodes,
+                token_ids=tuple(sequence.tokens[told + len(nodes) :]),
+                block_size=choice.block_size,
+                tree_width=0 if choice.tree_width == width else choice.tree_width,
+                hidden_states=session.take_states(),
             )
         )
 
+    def observe_pass(self, rows: int, seconds: float) -> None:
+        """A pass without prefill took so long."""
+        self._policy.observe_pass(rows, seconds)
+
     def close(self, sequence: Sequence) -> None:
         session = self._sessions.pop(sequence.session_id, None)
-        if session and session.endpoint:
+        if session is None:
+            return
+        session.controller.close()
+        self._turn(session, off=False)
+        if session.endpoint:
             self._links[session.endpoint.address].send(Close(sequence.session_id))
             session.detach()
             self._answered.set()
@@ -140,25 +188,45 @@ class DraftHub:
     async def shutdown(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()))
 
-    def _ensure(self, sequence: Sequence) -> _Session:
+    def _ensure(self, sequence: Sequence) -> DraftedSession:
         """The sequence's session, opened on the first replica of its plan that can be had."""
-        session = self._sessions.setdefault(sequence.session_id, _Session(sequence))
+        session = self._sessions.get(sequence.session_id)
+        if session is None:
+            session = DraftedSession(sequence, self._policy.controller())
+            self._sessions[sequence.session_id] = session
         if session.endpoint and not session.live and session.age > _OPENING_SECONDS:
             self._expel(session.endpoint.address)
         if session.endpoint is None and sequence.next_block_size > 0:
             for endpoint in sequence.request.drafts:
                 link = self._link(endpoint.address)
                 if link and link.up and link.breaker.closed and endpoint.address not in session.refused:
-                    self._open(session, endpoint, link)
+                    choice = self._choose(session, endpoint)
+                    if choice.block_size:
+                        self._open(session, endpoint, link, choice)
                     break
         return session
 
-    def _open(self, session: _Session, endpoint: DraftEndpoint, link: Link) -> None:
+    def _choose(self, session: DraftedSession, endpoint: DraftEndpoint) -> Choice:
+        """What to ask ``endpoint`` for next."""
+        sequence, choice = session.sequence, NOTHING
+        most = sequence.next_block_size
+        if most > 0 and self._limits.allow(self._batch):
+            state = State(endpoint.name, most, sequence.tree_width, self._batch, len(sequence.tokens))
+            choice = session.controller.choose(state)
+        metrics.BLOCK_SIZE.observe(choice.block_size)
+        self._turn(session, off=most > 0 and (choice.probe or not choice.block_size))
+        return choice
+
+    def _turn(self, session: DraftedSession, off: bool) -> None:
+        metrics.SESSIONS_OFF.inc(off - session.off)
+        session.off = off
+
+    def _open(self, session: DraftedSession, endpoint: DraftEndpoint, link: Link, choice: Choice) -> None:
         sequence = session.sequence
         session.endpoint = endpoint
         session.opened_at = time.monotonic()
-        session.asked = sequence.next_block_size
-        session.asked_at = time.monotonic()
+        session.states_sent = 0
+        session.ask(replace(choice, tree_width=sequence.tree_width))
         keyed = sequence.mode is Mode.KEYED
         link.send(
             Open(
@@ -170,12 +238,16 @@ class DraftHub:
                 sampling=replace(sequence.request.sampling, seed=None),
                 mode=sequence.mode,
                 noise_seed=sequence.seed if keyed else noise.draft_seed(sequence.seed),
-                block_size=session.asked,
+                block_size=choice.block_size,
                 max_block_size=sequence.block_size,
                 tree_width=sequence.tree_width,
                 grammar=sequence.allowed.grammar if sequence.allowed else "",
                 held_tokens=sequence.allowed.held_tokens if sequence.allowed else {},
                 publish=sequence.request.speculation.fact_check is not FactCheck.OFF,
+                tenant=tenant_key(sequence.request.cache_salt),
+                hidden_layers=self._hidden.layers,
+                hidden_size=self._hidden.size,
+                hidden_states=session.take_states(),
             )
         )
 
@@ -197,10 +269,11 @@ class DraftHub:
                 return True
         return False
 
-    def _give_up_on(self, late: Seq[_Session]) -> None:
+    def _give_up_on(self, late: Seq[DraftedSession]) -> None:
         """One missed budget: every session leaves the replica, so that no further step waits for it."""
         for session in late:
             session.sequence.stats.missed_waits += 1
+            session.lose(waited=self._wait_seconds)
             metrics.MISSED_WAITS.inc()
         for address in {session.endpoint.address for session in late if session.endpoint}:
             log.warning("draft missed its wait budget", address=address)
@@ -214,7 +287,7 @@ class DraftHub:
             link.send(Close(session.sequence.session_id))
         self._detach_all(address)
 
-    def _on(self, address: str) -> list[_Session]:
+    def _on(self, address: str) -> list[DraftedSession]:
         return [s for s in self._sessions.values() if s.endpoint and s.endpoint.address == address]
 
     def _detach_all(self, address: str) -> None:
@@ -235,30 +308,36 @@ class DraftHub:
                     self._on_refusal(session, session.endpoint, answer)
         self._answered.set()
 
-    def _on_block(self, session: _Session, endpoint: DraftEndpoint, block: Block) -> None:
-        session.live = True
+    def _on_block(self, session: DraftedSession, endpoint: DraftEndpoint, block: Block) -> None:
         sequence = session.sequence
-        if block.base_length != len(sequence.tokens) or not session.asked:
+        if block.base_length != session.told or not session.asked:
+            session.live = True
             metrics.BLOCKS.labels("stale").inc()
             return
         try:
-            asked = Asked(session.asked, sequence.tree_width, self._vocabulary_size, sequence.mode)
+            asked = Asked(session.asked, session.width, self._vocabulary_size, sequence.mode)
             checked = check_block(block, asked)
         except InvalidBlock as error:
             metrics.BLOCKS.labels("invalid").inc()
             log.warning("invalid block", address=endpoint.address, error=str(error))
             self._expel(endpoint.address)
             return
-        self._links[endpoint.address].breaker.answered()
         metrics.ROUND_TRIP_SECONDS.observe(time.monotonic() - session.asked_at)
         metrics.DRAFTING_SECONDS.observe(block.drafting_seconds)
         # The pool's name comes from configuration; what a draft calls itself is its own affair.
-        session.block = replace(self._honest(checked, sequence), source=endpoint.name)
-        session.asked = 0
-        if not block.token_ids:
+        honest = replace(self._honest(checked, sequence), source=endpoint.name)
+        kept = sure_enough(honest, self._limits.min_confidence)
+        metrics.UNSURE_TOKENS.inc(len(block.token_ids) - len(kept))
+        session.offer(honest, kept)
+        if block.base_length < len(sequence.tokens):  # a probe that the target has overtaken
+            session.learn(None, ())
+            self._count_unused(session)
+            return
+        self._links[endpoint.address].breaker.answered()
+        if not kept:
             metrics.BLOCKS.labels("empty").inc()
         elif sequence.facts:
-            sequence.facts.add_block(session.block)
+            sequence.facts.add_block(only(honest, kept))
 
     def _honest(self, block: Block, sequence: Sequence) -> Block:
         """A q that the guesses were not drawn from is not used: one-hot is exact for any guess."""
@@ -267,7 +346,7 @@ class DraftHub:
         metrics.BLOCKS.labels("q_mismatch").inc()
         return replace(block, distributions=())
 
-    def _on_refusal(self, session: _Session, endpoint: DraftEndpoint, refusal: Refused) -> None:
+    def _on_refusal(self, session: DraftedSession, endpoint: DraftEndpoint, refusal: Refused) -> None:
         known = refusal.code in metrics.REFUSALS
         metrics.SESSIONS_REFUSED.labels(refusal.code if known else "other").inc()
         log.warning("draft refused a session", address=endpoint.address, error=refusal.message[:500])
@@ -275,7 +354,7 @@ class DraftHub:
             session.refused.add(endpoint.address)
         session.detach()
 
-    def _count_unused(self, session: _Session) -> None:
+    def _count_unused(self, session: DraftedSession) -> None:
         if session.block is not None:
             session.block = None
             metrics.BLOCKS.labels("stale").inc()

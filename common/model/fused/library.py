@@ -56,7 +56,7 @@ _ISA_FLAGS = {
 def numerics(weights: str) -> str:
     """Changes when the kernel's results may. AVX2 and AVX-512 give the same bits, but for bfloat16."""
     isa = instruction_set()
-    same = isa in ("avx2", "avx512") or (isa == "avx512-bf16" and weights in ("float32", "int4"))
+    same = isa in ("avx2", "avx512") or (isa == "avx512-bf16" and weights != "bfloat16")
     return f"{_digest('')}-{'fma' if same else isa}"
 
 

@@ -113,6 +113,7 @@ class Open(_message.Message):
     HIDDEN_STATES_FIELD_NUMBER: _builtins.int
     GRAMMAR_FIELD_NUMBER: _builtins.int
     HELD_TOKENS_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     HIDDEN_SIZE_FIELD_NUMBER: _builtins.int
     fingerprint: _builtins.str
     """of the target's vocabulary and special tokens"""
@@ -133,6 +134,8 @@ class Open(_message.Message):
     """append each block to the fact-check stream"""
     grammar: _builtins.str
     """in llguidance's form, checked; a draft that cannot compile it may leave it aside"""
+    tenant: _builtins.str
+    """whose answers may help: a hash, hex; empty: everybody's who says nothing else"""
     hidden_size: _builtins.int
     """of each of hidden_layers"""
     @_builtins.property
@@ -173,11 +176,12 @@ class Open(_message.Message):
         hidden_states: _types_pb2.HiddenStates | None = ...,
         grammar: _builtins.str = ...,
         held_tokens: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
+        tenant: _builtins.str = ...,
         hidden_size: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hidden_states", b"hidden_states", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_layers", b"hidden_layers", "hidden_size", b"hidden_size", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_layers", b"hidden_layers", "hidden_size", b"hidden_size", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "tenant", b"tenant", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -192,6 +196,7 @@ class Commit(_message.Message):
     ACCEPTED_NODES_FIELD_NUMBER: _builtins.int
     TOKEN_IDS_FIELD_NUMBER: _builtins.int
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
+    TREE_WIDTH_FIELD_NUMBER: _builtins.int
     HIDDEN_STATES_FIELD_NUMBER: _builtins.int
     base_length: _builtins.int
     """committed tokens before this commit"""
@@ -199,6 +204,8 @@ class Commit(_message.Message):
     """the block that was verified; 0: none was"""
     block_size: _builtins.int
     """tokens wanted in the next block; 0: none"""
+    tree_width: _builtins.int
+    """most of them that may follow the same text, up to that of open; unset: as before"""
     @_builtins.property
     def accepted_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """indices of that block's tokens that stand, from the root down"""
@@ -219,11 +226,12 @@ class Commit(_message.Message):
         accepted_nodes: _abc.Iterable[_builtins.int] | None = ...,
         token_ids: _abc.Iterable[_builtins.int] | None = ...,
         block_size: _builtins.int = ...,
+        tree_width: _builtins.int = ...,
         hidden_states: _types_pb2.HiddenStates | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hidden_states", b"hidden_states"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_nodes", b"accepted_nodes", "base_length", b"base_length", "block_id", b"block_id", "block_size", b"block_size", "hidden_states", b"hidden_states", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_nodes", b"accepted_nodes", "base_length", b"base_length", "block_id", b"block_id", "block_size", b"block_size", "hidden_states", b"hidden_states", "token_ids", b"token_ids", "tree_width", b"tree_width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

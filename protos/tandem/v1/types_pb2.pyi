@@ -249,6 +249,8 @@ class Block(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     MODEL_VERSION_FIELD_NUMBER: _builtins.int
     DRAFTING_SECONDS_FIELD_NUMBER: _builtins.int
+    SOURCE_NAMES_FIELD_NUMBER: _builtins.int
+    TOKEN_SOURCES_FIELD_NUMBER: _builtins.int
     block_id: _builtins.int
     base_length: _builtins.int
     """committed tokens the guesses follow"""
@@ -278,6 +280,14 @@ class Block(_message.Message):
     def confidences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """the source's own belief that each token will stand"""
 
+    @_builtins.property
+    def source_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """where a block has several sources: at most 16, [a-z_]{1,32} each"""
+
+    @_builtins.property
+    def token_sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """per token, an index of source_names; empty: all come from source"""
+
     def __init__(
         self,
         *,
@@ -291,10 +301,12 @@ class Block(_message.Message):
         source: _builtins.str = ...,
         model_version: _builtins.str = ...,
         drafting_seconds: _builtins.float = ...,
+        source_names: _abc.Iterable[_builtins.str] | None = ...,
+        token_sources: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_length", b"base_length", "block_id", b"block_id", "confidences", b"confidences", "distributions", b"distributions", "drafting_seconds", b"drafting_seconds", "model_version", b"model_version", "parents", b"parents", "probabilities", b"probabilities", "source", b"source", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_length", b"base_length", "block_id", b"block_id", "confidences", b"confidences", "distributions", b"distributions", "drafting_seconds", b"drafting_seconds", "model_version", b"model_version", "parents", b"parents", "probabilities", b"probabilities", "source", b"source", "source_names", b"source_names", "token_ids", b"token_ids", "token_sources", b"token_sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

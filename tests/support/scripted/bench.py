@@ -28,7 +28,8 @@ from tests.support.scripted.drafts import Propose, ScriptedDrafts
 from tests.support.scripted.target import EOS, CharTokenizer, Script, ScriptedRunner, Target, as_tokenizer
 from verify_service.admission import Admission
 from verify_service.constraints import Constraints
-from verify_service.drafts.hub import DraftHub
+from verify_service.drafts.control.base import Policy
+from verify_service.drafts.hub import DraftHub, Limits
 from verify_service.engine import Engine, Waits
 from verify_service.scheduler import Scheduler
 from verify_service.tags import TagReader
@@ -37,6 +38,7 @@ GREEDY = SamplingParams(temperature=0)
 
 _DEADLINE_SECONDS = 20.0
 _WAITS = Waits()
+_NO_LIMITS = Limits()
 _TO_THE_END = Stopping()
 _AS_DEPLOYED = SpeculationParams()
 
@@ -81,6 +83,8 @@ def make_engine(
     tags: TagReader | None = None,
     clock: Callable[[], float] = time.monotonic,
     constraints: Constraints | None = None,
+    policy: Policy | None = None,
+    limits: Limits = _NO_LIMITS,
 ) -> Bench:
     tokenizer = tokenizer or CharTokenizer()
     admission = Admission(
@@ -102,7 +106,14 @@ def make_engine(
     is_committed = target.on_path if isinstance(target, Script) else None
     runner = ScriptedRunner(target, num_blocks, is_committed=is_committed, is_shared=block_manager.is_shared)
     scripted = ScriptedDrafts(drafts, clock)
-    hub = DraftHub(tokenizer.fingerprint, len(tokenizer), wait_seconds, scripted.make_link)
+    hub = DraftHub(
+        tokenizer.fingerprint,
+        len(tokenizer),
+        wait_seconds,
+        scripted.make_link,
+        policy=policy,
+        limits=limits,
+    )
     tags = tags or TagReader("")
     engine = Engine(admission, scheduler, runner, model_thread(), drafts=hub, tags=tags, waits=waits)
     return Bench(engine, admission, scheduler, hub, scripted, runner, tags, num_blocks)

@@ -73,6 +73,7 @@ blocks = st.builds(
     source=texts,
     model_version=texts,
     drafting_seconds=st.floats(0, 1e6),
+    sources=st.lists(texts, max_size=5).map(tuple),
 )
 opens = st.builds(
     Open,
@@ -87,10 +88,10 @@ opens = st.builds(
     block_size=uint32,
     max_block_size=counts,
     tree_width=counts,
-    hidden_states=st.booleans(),
     publish=st.booleans(),
     grammar=texts,
     held_tokens=st.dictionaries(uint32, uint32, max_size=3),
+    tenant=texts,
 )
 commits = st.builds(
     Commit,
@@ -100,6 +101,7 @@ commits = st.builds(
     accepted_nodes=token_ids.map(tuple),
     token_ids=token_ids.map(tuple),
     block_size=uint32,
+    tree_width=uint32,
 )
 updates = opens | commits | st.builds(Close, session_id=names)
 answers = st.builds(Proposed, names, blocks) | st.builds(Refused, names, texts, texts)

@@ -26,6 +26,7 @@ def opening(
     publish: bool = False,
     grammar: str = "",
     held_tokens: Mapping[int, int] = {},
+    tenant: str = "",
 ) -> Open:
     return Open(
         session_id=session_id,
@@ -43,6 +44,7 @@ def opening(
         publish=publish,
         grammar=grammar,
         held_tokens=held_tokens,
+        tenant=tenant,
     )
 
 
@@ -71,6 +73,8 @@ def opened(
     prompt_length: int | None = None,
     tree_width: int = 1,
     publish: bool = False,
+    grammar: str = "",
+    tenant: str = "",
 ) -> Session:
     update = opening(
         session_id,
@@ -82,5 +86,7 @@ def opened(
         prompt_length=prompt_length,
         tree_width=tree_width,
         publish=publish,
+        grammar=grammar,
+        tenant=tenant,
     )
     return Session.opened(update)

@@ -18,7 +18,7 @@ from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
 from draft_service.session import Session
 from draft_service.sources.ngram import NgramSource
-from draft_service.sources.self_draft import SelfSource
+from draft_service.sources.paged import PagedSource
 from draft_service.vocabulary import Vocabulary
 from tests.support.grammars import compiler, regex_matcher
 from tests.support.scripted import EOS, CharTokenizer
@@ -55,7 +55,7 @@ def test_the_layers_sample_from_what_is_allowed_and_declare_it(
     mode: Mode, regex: str | None, held: dict[int, int], output: list[int]
 ) -> None:
     asked, twin = (session(regex, held, output, mode) for _ in range(2))
-    source = SelfSource(PagedRunner(32), 32, prefill_tokens=64, model_version="v")
+    source = PagedSource("self", PagedRunner(32), 32, prefill_tokens=64, model_version="v")
     (guess,) = source.propose([asked])
     assert guess is not None
     allowed = twin.follow()
@@ -82,7 +82,7 @@ def test_the_layers_sample_from_what_is_allowed_and_declare_it(
 def test_every_branch_of_a_tree_is_one_that_is_allowed(mode: Mode) -> None:
     asked, twin = (session("[A-F]+", {EOS: 20}, [1, 2], mode) for _ in range(2))
     asked.tree_width, asked.block_size = 4, 12
-    source = SelfSource(PagedRunner(32), 32, prefill_tokens=64, model_version="v")
+    source = PagedSource("self", PagedRunner(32), 32, prefill_tokens=64, model_version="v")
     (guess,) = source.propose([asked])
     allowed = twin.follow()
     assert guess and allowed
@@ -155,7 +155,7 @@ async def test_the_engine_compiles_a_grammar_beside_drafting_and_does_without_wh
     can_compile: bool,
 ) -> None:
     engine = DraftEngine(
-        SelfSource(PagedRunner(32), 32, prefill_tokens=64, model_version="v"),
+        PagedSource("self", PagedRunner(32), 32, prefill_tokens=64, model_version="v"),
         Vocabulary("ours", len(TOKENIZER), 256),
         Publisher("", None),  # type: ignore[arg-type]
         model_thread(),

@@ -16,7 +16,7 @@ from common.model.runner import ModelRunner
 from common.types import Mode, SamplingParams
 from draft_service.session import Session
 from draft_service.sources.base import Guess
-from draft_service.sources.self_draft import SelfSource
+from draft_service.sources.paged import PagedSource
 from tests.support.models import reference_greedy, save_tiny, tiny_model
 from tests.unit.draft.paged import VOCABULARY, PagedRunner, logits_after
 from tests.unit.draft.sessions import commitment, opened
@@ -45,16 +45,16 @@ def truncated() -> Any:
 
 
 @pytest.fixture
-def source(runner: ModelRunner) -> SelfSource:
-    return SelfSource(runner, NUM_BLOCKS, prefill_tokens=64, model_version="v")
+def source(runner: ModelRunner) -> PagedSource:
+    return PagedSource("self", runner, NUM_BLOCKS, prefill_tokens=64, model_version="v")
 
 
-def paged_source(prefill_tokens: int = 64, num_blocks: int = NUM_BLOCKS) -> tuple[SelfSource, PagedRunner]:
+def paged_source(prefill_tokens: int = 64, num_blocks: int = NUM_BLOCKS) -> tuple[PagedSource, PagedRunner]:
     runner = PagedRunner(num_blocks)
-    return SelfSource(runner, num_blocks, prefill_tokens, model_version="v"), runner
+    return PagedSource("self", runner, num_blocks, prefill_tokens, model_version="v"), runner
 
 
-def guess(source: SelfSource, session: Session) -> Guess:
+def guess(source: PagedSource, session: Session) -> Guess:
     (made,) = source.propose([session])
     assert made is not None
     return made
@@ -77,7 +77,7 @@ def expected_tokens(session: Session) -> list[int]:
 
 @pytest.mark.parametrize("mode", Mode)
 def test_greedy_guesses_are_the_shortened_models_own_greedy_continuation(
-    source: SelfSource, truncated: Any, mode: Mode
+    source: PagedSource, truncated: Any, mode: Mode
 ) -> None:
     sessions = [
         opened(str(index), prompt, block_size=index + 2, mode=mode) for index, prompt in enumerate(PROMPTS)
@@ -88,7 +88,7 @@ def test_greedy_guesses_are_the_shortened_models_own_greedy_continuation(
 
 
 def test_greedy_guesses_stay_the_models_own_as_blocks_are_taken_in_part(
-    source: SelfSource, truncated: Any
+    source: PagedSource, truncated: Any
 ) -> None:
     sessions = [opened(str(index), prompt) for index, prompt in enumerate(PROMPTS)]
     for round_number in range(4):
@@ -239,6 +239,6 @@ def test_a_model_cut_and_saved_by_itself_guesses_alike(tmp_path: Path, runner: M
     """The source runs any causal model over the same vocabulary."""
     model = tiny_model(4, layers=3)
     model.model.layers = model.model.layers[:2]
-    other = SelfSource(ModelRunner(model, NUM_BLOCKS), NUM_BLOCKS, 64, "v")
-    ours = SelfSource(runner, NUM_BLOCKS, 64, "v")
+    other = PagedSource("self", ModelRunner(model, NUM_BLOCKS), NUM_BLOCKS, 64, "v")
+    ours = PagedSource("self", runner, NUM_BLOCKS, 64, "v")
     assert guess(other, opened(tokens=[3, 4])).token_ids == guess(ours, opened(tokens=[3, 4])).token_ids

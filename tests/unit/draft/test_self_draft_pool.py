@@ -9,16 +9,16 @@ import pytest
 from common.model.block_manager import BLOCK_SIZE
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING
-from draft_service.sources.self_draft import SelfSource
+from draft_service.sources.paged import PagedSource
 from tests.unit.draft.paged import PagedRunner, logits_after
 from tests.unit.draft.sessions import commitment, opened
 
 ONE_BLOCK = BLOCK_SIZE - 4
 
 
-def pool(num_blocks: int, prefill_tokens: int = 1000) -> tuple[SelfSource, PagedRunner]:
+def pool(num_blocks: int, prefill_tokens: int = 1000) -> tuple[PagedSource, PagedRunner]:
     runner = PagedRunner(num_blocks)
-    return SelfSource(runner, num_blocks, prefill_tokens, "v"), runner
+    return PagedSource("self", runner, num_blocks, prefill_tokens, "v"), runner
 
 
 def greedy(session: Session) -> tuple[int, ...]:
@@ -28,7 +28,7 @@ def greedy(session: Session) -> tuple[int, ...]:
     return tuple(tokens[len(session.tokens) :])
 
 
-def prefilled(source: SelfSource, runner: PagedRunner, session: Session) -> int:
+def prefilled(source: PagedSource, runner: PagedRunner, session: Session) -> int:
     """How many tokens had to be run before the session's first guess."""
     runner.ran.clear()
     source.propose([session])

@@ -14,7 +14,7 @@ from common import sampling, trees
 from common.types import Block, Mode, SamplingParams
 from draft_service.session import Session
 from draft_service.sources.base import Guess
-from draft_service.sources.self_draft import SelfSource
+from draft_service.sources.paged import PagedSource
 from tests.unit.common.noise_reference import exponential
 from tests.unit.draft.paged import PagedRunner, logits_after
 from tests.unit.draft.sessions import commitment, opened
@@ -25,12 +25,12 @@ WARM = SamplingParams(temperature=0.8, top_p=0.9)
 GREEDY = SamplingParams(temperature=0)
 
 
-def paged_source(prefill_tokens: int = 64) -> tuple[SelfSource, PagedRunner]:
+def paged_source(prefill_tokens: int = 64) -> tuple[PagedSource, PagedRunner]:
     runner = PagedRunner(NUM_BLOCKS)
-    return SelfSource(runner, NUM_BLOCKS, prefill_tokens, model_version="v"), runner
+    return PagedSource("self", runner, NUM_BLOCKS, prefill_tokens, model_version="v"), runner
 
 
-def guess(source: SelfSource, session: Session) -> Guess:
+def guess(source: PagedSource, session: Session) -> Guess:
     (made,) = source.propose([session])
     assert made is not None
     return made

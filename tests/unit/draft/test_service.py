@@ -94,6 +94,7 @@ async def test_a_target_of_another_vocabulary_is_refused_and_told_both(
         (opening(tree_width=9), "tree_width"),
         (opening(tree_width=2, publish=True), "chains"),
         (opening(hidden_states=True), "hidden states"),
+        (opening(tenant="t" * 65), "tenant"),
         (opening(sampling=SamplingParams(logit_bias={64: 1.0})), "logit_bias"),
     ],
     ids=[
@@ -103,6 +104,7 @@ async def test_a_target_of_another_vocabulary_is_refused_and_told_both(
         "too wide",
         "published tree",
         "hidden states",
+        "tenant of too many letters",
         "bias of an unknown token",
     ],
 )

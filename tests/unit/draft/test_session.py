@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from common.types import Mode, SamplingParams
@@ -113,3 +115,10 @@ def test_few_blocks_are_remembered() -> None:
         session.remember(block_id, (10,))
     assert 99 in session.proposed
     assert len(session.proposed) <= 2
+
+
+def test_a_commit_may_change_the_width_of_the_next_tree_but_not_beyond_that_of_open() -> None:
+    session = Session.opened(replace(opening(tokens=[1]), tree_width=3))
+    for asked, width in ((1, 1), (0, 1), (2, 2), (8, 3), (0, 3)):
+        session.commit(replace(commitment(base_length=len(session.tokens), tokens=[7]), tree_width=asked))
+        assert session.tree_width == width

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from common.types import (
     Block,
@@ -29,9 +30,10 @@ class Bench:
         by_address: Mapping[str, Propose],
         wait_seconds: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
+        **options: Any,
     ) -> None:
         self.drafts = ScriptedDrafts(by_address, clock)
-        self.hub = DraftHub("fingerprint", VOCABULARY, wait_seconds, self.drafts.make_link)
+        self.hub = DraftHub("fingerprint", VOCABULARY, wait_seconds, self.drafts.make_link, **options)
 
     def link(self, address: str = "a") -> ScriptedLink:
         return self.drafts.links[address]

@@ -44,6 +44,11 @@ def test_good_values_apply() -> None:
         ("BLOCK_SIZE", "65"),
         ("BLOCK_SIZE", "17"),
         ("MAX_BLOCK_SIZE", "65"),
+        ("CONTROLLER", "best"),
+        ("MIN_BATCH", "0"),
+        ("MAX_BATCH", "-1"),
+        ("MIN_CONFIDENCE", "1.1"),
+        ("MIN_CONFIDENCE", "nan"),
         ("DRAFT_WAIT_MS", "-1"),
         ("DRAFT_WAIT_MS", "nan"),
         ("DRAFT_WAIT_MS", "inf"),
@@ -79,3 +84,10 @@ def test_clients_call_the_model_by_its_name_or_the_last_part_of_its_path(
     model: str, name: str, served: str
 ) -> None:
     assert configured(MODEL=model, MODEL_NAME=name).served_name == served
+
+
+def test_the_fewest_running_with_drafts_may_not_exceed_the_most() -> None:
+    assert configured(MIN_BATCH="4").max_batch == 0
+    assert configured(MIN_BATCH="4", MAX_BATCH="4").max_batch == 4
+    with pytest.raises(ConfigError, match=r"MIN_BATCH \(5\) exceeds TANDEM_VERIFY_MAX_BATCH \(4\)"):
+        configured(MIN_BATCH="5", MAX_BATCH="4")

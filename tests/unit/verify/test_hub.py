@@ -45,6 +45,17 @@ async def test_a_session_opens_with_everything_the_draft_needs() -> None:
     ]
 
 
+async def test_a_draft_is_told_the_tenant_and_never_the_salt() -> None:
+    told = {}
+    for salt in ("", "acme", "globex"):
+        bench = Bench({"a": never})
+        await bench.opened(make_sequence(PROMPT, "a", cache_salt=salt))
+        told[salt] = bench.link().sessions["session"].opened.tenant
+    assert told[""] == ""
+    assert len(set(told.values())) == 3
+    assert all(len(told[salt]) == 64 and salt not in told[salt] for salt in ("acme", "globex"))
+
+
 async def test_under_rejection_the_draft_never_learns_the_targets_noise() -> None:
     bench = Bench({"a": never})
     await bench.opened(make_sequence(PROMPT, "a", mode=Mode.REJECTION))

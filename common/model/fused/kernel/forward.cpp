@@ -11,6 +11,7 @@ using namespace tandem;
 namespace {
 
 constexpr int kPanelsPerTask = 8;
+constexpr int kManyRows = 64;  // of a segment; fewer are cut finer, so that every thread has some
 constexpr int kPhasesOfLayer = 8, kOtherPhases = 4;  // moves, embedding, final norm and head
 static_assert(kPanelsPerTask % 4 == 0, "a gate-up task must yield whole groups");
 
@@ -210,7 +211,7 @@ class Decoder : public Model {
                 out[i] = scratch.out.data() + i * size;
                 last[i] = pass_.positions[row];
             }
-            attend_many(n, context, queries, last, layer.window, config_.attention_scale, scratch, out);
+            Attention<Element>(context, n, queries, last, layer.window, config_.attention_scale, scratch, out).run();
             for (int i = 0; i < n; ++i) {
                 const int begin = (head * group + (first + i) % group) * size;
                 put(out[i], to, layer.output.format, item.row + (first + i) / group, begin, begin + size);
@@ -253,6 +254,7 @@ class Decoder : public Model {
         const size_t bytes = tokens * config_.head_size * sizeof(Element);
         Buffers::grow(scratch.weights, static_cast<size_t>(kQueries) * (last / kBlock + 1) * kBlock);
         Buffers::grow(scratch.out, static_cast<size_t>(kQueries) * config_.head_size);
+        Buffers::grow(scratch.strip, static_cast<size_t>(kStrip) * kBlock * config_.head_size);
         Buffers::grow(scratch.keys, bytes);
         Buffers::grow(scratch.values, bytes);
     }
@@ -275,7 +277,7 @@ class Decoder : public Model {
 
     // Rows that attend together, and the pool slot of each row.
     void list_items() {
-        const int group = config_.heads / config_.kv_heads, together = std::max(1, kQueries / group);
+        const int group = config_.heads / config_.kv_heads;
         items_.clear();
         slots_.resize(pass_.rows);
         for (int s = 0; s < pass_.segments; ++s) {
@@ -286,6 +288,7 @@ class Decoder : public Model {
                 slots_[segment.row + i] = blocks[slot / kBlock] * kBlock + slot % kBlock;
             }
             const int chain = segment.root - segment.start;
+            const int queries = chain < kManyRows ? kTile : kQueries, together = std::max(1, queries / group);
             for (int i = 0; i < chain; i += together)
                 items_.push_back({s, segment.row + i, std::min(together, chain - i)});
             for (int i = chain; i < segment.count; ++i) items_.push_back({s, segment.row + i, 1});

@@ -65,8 +65,7 @@ inline void quantise_group(const float* x, const Activations& to, int row, int g
     int8_t* bytes = to.bytes + static_cast<size_t>(row) * to.inputs + group * kGroup;
     store_int8(bytes, mul(low, inverse));
     store_int8(bytes + kLanes, mul(high, inverse));
-    int32_t total = 0;
-    for (int i = 0; i < kGroup; ++i) total += bytes[i];
+    const int32_t total = sum_bytes(bytes);
     const size_t at = static_cast<size_t>(row) * (to.inputs / kGroup) + group;
     to.scales[at] = scale;
     to.offsets[at] = scale * static_cast<float>(total);

@@ -209,6 +209,10 @@ inline float sum(Floats a) {
     return v[0];
 }
 
+// The largest lane, and the sum of 32 bytes: in whatever order, they come out the same.
+#if TANDEM_AVX512
+inline float largest(Floats a) { return _mm512_reduce_max_ps(a.v); }
+#else
 inline float largest(Floats a) {
     float v[kLanes];
     store(v, a);
@@ -216,5 +220,23 @@ inline float largest(Floats a) {
     for (int i = 1; i < kLanes; ++i) most = v[i] > most ? v[i] : most;
     return most;
 }
+#endif
+
+#if TANDEM_AVX512 || TANDEM_AVX2
+inline int sum_bytes(const int8_t* p) {
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
+    const __m256i fours = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    __m128i sums = _mm_add_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
+    sums = _mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0xb1)));
+}
+#else
+inline int sum_bytes(const int8_t* p) {
+    int total = 0;
+    for (int i = 0; i < 32; ++i) total += p[i];
+    return total;
+}
+#endif
 
 }  // namespace tandem

@@ -43,7 +43,7 @@ def test_avx2_and_avx512_give_the_same_bits(weights: str) -> None:
     assert torch.equal(logits("avx2", weights), logits("avx512", weights))
 
 
-@pytest.mark.parametrize("weights", ["float32", "int4"])
+@pytest.mark.parametrize("weights", ["float32", "int8", "int4"])
 def test_instructions_for_bfloat16_change_nothing_where_there_is_none(weights: str) -> None:
     assert torch.equal(logits("avx512", weights), logits("avx512-bf16", weights))
 
@@ -64,10 +64,8 @@ def test_numerics_are_named_alike_where_the_bits_are(isa: str, same: bool) -> No
     with environment(TANDEM_KERNEL_ISA="avx512-bf16"):
         best = {weights: library.numerics(weights) for weights in WEIGHTS}
     with environment(TANDEM_KERNEL_ISA=isa):
-        assert (library.numerics("int4") == best["int4"]) == same
-        assert (library.numerics("float32") == best["float32"]) == same
-        assert library.numerics("bfloat16") != best["bfloat16"]
-        assert library.numerics("int8") != best["int8"]
+        for weights in WEIGHTS:
+            assert (library.numerics(weights) == best[weights]) == (same and weights != "bfloat16")
 
 
 def test_an_unknown_instruction_set_is_refused_with_those_known() -> None:

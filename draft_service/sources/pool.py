@@ -1,0 +1,138 @@
+"""Several sources at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from draft_service import metrics
+from draft_service.config import Config
+from draft_service.session import Session
+from draft_service.sources import registry
+from draft_service.sources.base import Guess, Source
+from draft_service.sources.merging import Proposal, merge
+from draft_service.sources.standing import Standing
+
+_EXPLORE_EVERY = (
+    16  # blocks of a session, of which one goes to the source that has not been asked the longest
+)
+_LONGEST_VERSION = 128
+
+
+def make(config: Config, folder: str) -> Source:
+    sources = [registry.make_one(name, config, folder) for name in config.sources]
+    return BestSource(sources) if config.pool == "best" else MergingSource(sources)
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is known of the sources in one session.
+
+    Attributes:
+        pending: guesses made after the first ``base_length`` tokens, by source.
+        asked_at: the block for which each source was asked the last time.
+    """
+
+    standings: list[Standing]
+    asked_at: list[int]
+    pending: dict[int, Guess] = field(default_factory=dict)
+    base_length: int = 0
+    blocks: int = 0
+
+
+class _Pool:
+    """Sources that run one after the other, and what the commits have said of their guesses.
+
+    A source is judged by the text that followed, so also where its guesses were not sent or not verified.
+    """
+
+    name = "pool"
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        named = (f"{source.name}-{source.model_version}" for source in sources)
+        self.model_version = "+".join(named)[:_LONGEST_VERSION]
+        self._sources = sources
+        self._records: dict[str, _Record] = {}
+
+    def close(self, session_id: str) -> None:
+        self._records.pop(session_id, None)
+        for source in self._sources:
+            source.close(session_id)
+
+    def _learned(self, session: Session) -> _Record:
+        """The session's record, with the guesses of the last block judged."""
+        record = self._records.get(session.session_id)
+        if record is None:
+            standings = [Standing() for _ in self._sources]
+            record = self._records[session.session_id] = _Record(standings, [0] * len(standings))
+        continuation = session.tokens[record.base_length :]
+        for index, guess in record.pending.items() if continuation else ():
+            stood, fell = record.standings[index].judge(guess, continuation)
+            metrics.SOURCE_GUESSES.labels(self._sources[index].name, "stood").inc(stood)
+            metrics.SOURCE_GUESSES.labels(self._sources[index].name, "fell").inc(fell)
+        record.pending, record.base_length = {}, len(session.tokens)
+        return record
+
+
+class MergingSource(_Pool):
+    """What all of the sources guess, in one tree or, where a chain is wanted, one chain; see ``merge``."""
+
+    def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
+        records = [self._learned(session) for session in sessions]
+        answers = [source.propose(sessions) for source in self._sources]
+        by_session = zip(*answers, strict=True)
+        return [
+            self._merged(session, record, guesses)
+            for session, record, guesses in zip(sessions, records, by_session, strict=True)
+        ]
+
+    def _merged(self, session: Session, record: _Record, guesses: Sequence[Guess | None]) -> Guess | None:
+        """A source that is not ready does not hold up the others."""
+        record.pending = {index: guess for index, guess in enumerate(guesses) if guess and guess.token_ids}
+        if all(guess is None for guess in guesses):
+            return None
+        proposals = [
+            Proposal(self._sources[index].name, guess, record.standings[index])
+            for index, guess in record.pending.items()
+        ]
+        return merge(proposals, session.block_size, session.tree_width)
+
+
+class BestSource(_Pool):
+    """The source of which most guesses have stood lately proposes alone.
+
+    One that has not been asked is assumed to do well, and one block in ``_EXPLORE_EVERY`` goes to the one
+    that has not been asked the longest. Where the first has nothing or is not ready, the next is asked. Which
+    one it is depends on committed text alone, so its q's are what they say.
+    """
+
+    def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
+        rankings = {session: self._ranking(self._learned(session)) for session in sessions}
+        results: dict[Session, Guess | None] = dict.fromkeys(sessions)
+        for rank in range(len(self._sources)):
+            waiting = [session for session in sessions if not _says(results[session])]
+            for index, source in enumerate(self._sources):
+                asked = [session for session in waiting if rankings[session][rank] == index]
+                for session, guess in zip(asked, source.propose(asked) if asked else (), strict=True):
+                    if guess is not None:
+                        results[session] = self._chosen(session, index, guess)
+        return [results[session] for session in sessions]
+
+    def _ranking(self, record: _Record) -> list[int]:
+        record.blocks += 1
+        ranking = sorted(range(len(self._sources)), key=lambda index: -record.standings[index].length)
+        if record.blocks % _EXPLORE_EVERY == 0:
+            longest = min(ranking, key=lambda index: record.asked_at[index])
+            ranking.remove(longest)
+            ranking.insert(0, longest)
+        return ranking
+
+    def _chosen(self, session: Session, index: int, guess: Guess) -> Guess:
+        record = self._records[session.session_id]
+        record.asked_at[index] = record.blocks
+        record.pending = {index: guess} if guess.token_ids else {}
+        return replace(guess, sources=(self._sources[index].name,) * len(guess.token_ids))
+
+
+def _says(guess: Guess | None) -> bool:
+    return guess is not None and bool(guess.token_ids)

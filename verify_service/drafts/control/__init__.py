@@ -1,0 +1,1 @@
+"""How many guesses a session asks for: none where none pay."""
