@@ -1,10 +1,10 @@
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
-CODE   := common draft_service verify_service fact_check_service router gateway tandem bench tests
+CODE   := common draft_service verify_service fact_check_service router gateway tandem bench training tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format protos lock bench bench-peers bench-quality peers
+.PHONY: help setup serve test check format protos lock bench bench-peers bench-quality peers train-draft
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -46,11 +46,17 @@ lock: setup ## pin the newest versions that pyproject.toml allows
 bench: setup ## measure the stack over HTTP, with and without drafts
 	$(PYTHON) -m bench
 
-bench-peers: setup ## measure the stack beside the other engines that are set up
+bench-train-draft: setup ## train a head for the draft service; ARGS as of python -m training
+	$(PYTHON) -m training $(ARGS)
+
+peers: setup ## measure the stack beside the other engines that are set up
 	$(PYTHON) -m bench.peers
 
 bench-quality: setup ## compare each weight format with float32, token by token
 	$(PYTHON) -m bench.quality
+
+train-draft: setup ## train a head for the draft service; ARGS as of python -m training
+	$(PYTHON) -m training $(ARGS)
 
 peers: setup ## give the other engines environments of their own
 	$(PYTHON) -m bench.peers setup

@@ -10,7 +10,7 @@ from torch import Tensor
 from common.errors import InvalidRequest
 from common.types import HiddenStates
 
-MOST_POSITIONS = 512
+MOST_POSITIONS = 256
 
 
 class StateTail:
@@ -35,7 +35,7 @@ class StateTail:
         self.cut(first_position)
         if first_position > self.end:
             self._rows.clear()
-        self._rows.extend(rows.bfloat16().unbind())
+        self._rows.extend(rows[-MOST_POSITIONS:].bfloat16().unbind())
         self.end = first_position + len(rows)
 
     def cut(self, end: int) -> None:

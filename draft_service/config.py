@@ -21,13 +21,15 @@ class Config:
         source: one name, or several joined by commas, which make a pool. ``ngram`` looks the last tokens up
             in the session's own text; ``suffix`` also in the tenant's recent answers and in templates;
             ``self`` runs the target's first layers with its head; ``model`` runs a smaller model; ``cascade``
-            has a model filter the guesses of a cheaper source.
+            has a model filter the guesses of a cheaper source; ``eagle`` and ``medusa`` run a trained head on
+            the target's hidden states.
         model: the target, as the verify service names it; ``ngram`` reads its tokenizer only.
         draft_model: the smaller model of ``model``, named like ``model``.
         vocabulary_file: the tokens that the head of ``draft_model`` keeps, JSON or safetensors; empty: all.
         pool: ``merge`` puts the guesses of all sources into one tree; ``best`` asks the one that does best.
         cascade_tiny, cascade_middle: the sources that guess and filter in ``cascade``.
         cascade_threshold: the belief of ``cascade_middle`` from which on a guess stands.
+        head: a file of the head of ``eagle`` or ``medusa``; empty: the one shipped for the target.
         layers: how many of the target's layers ``self`` keeps.
         max_ngram, min_ngram: longest and shortest tail ``ngram`` looks up.
         suffix_tokens, suffix_tenant_tokens, suffix_tenants: most tokens of answers that ``suffix`` keeps, of
@@ -35,7 +37,8 @@ class Config:
         templates: a file of texts for ``suffix``, between lines of three dashes; empty: none.
         kv_tokens: size of the KV pool of each source that runs a model.
         prefill_tokens: most tokens per session that one drafting round of such a source prefills.
-        weights, backend, threads: of draft models, as of the verify service.
+        weights, backend, threads: of draft models, as of the verify service; a head has one
+            thread where 0 says.
         redis_url: where blocks to be fact-checked are published; empty: nowhere.
     """
 
@@ -54,6 +57,7 @@ class Config:
     weights: WeightsName = "auto"
     backend: BackendName = "auto"
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    head: str = ""
     layers: Positive = 8
     max_ngram: Annotated[int, Field(ge=1, le=16)] = 4
     min_ngram: Annotated[int, Field(ge=1, le=16)] = 1

@@ -28,6 +28,7 @@ class Session:
         allowed: which tokens may come next; None: all, as far as this draft knows.
         grammar, tenant: as in ``types.Open``.
         states: the target's hidden states of the latest committed positions; None: none are sent.
+        hidden_layers: of which layers.
         proposed: tokens and parents of the latest blocks by id; the next commit accepts a branch of one.
     """
 
@@ -45,6 +46,7 @@ class Session:
     grammar: str = ""
     tenant: str = ""
     states: StateTail | None = None
+    hidden_layers: tuple[int, ...] = ()
     proposed: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
@@ -68,6 +70,7 @@ class Session:
             grammar=update.grammar,
             tenant=update.tenant,
             states=states,
+            hidden_layers=update.hidden_layers,
         )
 
     def follow(self) -> Allowed | None:

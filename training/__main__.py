@@ -20,6 +20,7 @@ from common.errors import ConfigError
 from common.model import loading, store
 from common.model.tokenizer import Tokenizer
 from draft_service.heads import files
+from draft_service.heads.eagle import EagleHead
 from draft_service.heads.files import Head, HeadFile
 from draft_service.heads.shape import Shape
 from draft_service.heads.target import TargetParts, load_last_layer, load_parts
@@ -70,7 +71,7 @@ def _run(asked: Namespace) -> None:
     parts = load_parts(target.folder, file.vocabulary, precision)
     kept = _states(asked, target, found, file, parts)
     head.norm.copy_(parts.norm)
-    trainer = _trainer(asked, found, kept, head, parts, precision)
+    trainer = _trainer(asked, _windows(asked, found, kept), head, parts)
     trainer.resume()
     rows = greedy_rows(found, asked.measured_rows)
     examiner = Examiner(found, kept, file.vocabulary, length=_EXAMINED_LENGTH, rows=rows)
@@ -173,7 +174,7 @@ def _head(asked: Namespace, target: _Target, found: Answers) -> tuple[Head, Head
     torch.manual_seed(asked.seed)
     head = files.make(shape)
     head.start_as_copy()
-    if isinstance(head, files.EagleHead):
+    if isinstance(head, EagleHead):
         head.layer.load_state_dict(load_last_layer(target.folder))
     version = f"{asked.kind}-{len(shape.layers)}x{shape.hidden}"
     return head, HeadFile(shape, {}, frequent_tokens(found, size), version, target.tokenizer.fingerprint)
@@ -207,10 +208,8 @@ def _runner(
     return loading.load(wanted)
 
 
-def _trainer(
-    asked: Namespace, found: Answers, kept: States, head: Head, parts: TargetParts, precision: torch.dtype
-) -> Trainer:
-    windows = Windows(
+def _windows(asked: Namespace, found: Answers, kept: States) -> Windows:
+    return Windows(
         found,
         kept,
         length=asked.length,
@@ -218,6 +217,9 @@ def _trainer(
         prompt_weight=asked.prompt_weight,
         seed=asked.seed,
     )
+
+
+def _trainer(asked: Namespace, windows: Windows, head: Head, parts: TargetParts) -> Trainer:
     settings = Settings(
         steps=asked.steps,
         rollout=asked.depth,
@@ -226,7 +228,7 @@ def _trainer(
         loss=asked.loss,
         feature_weight=asked.feature_weight,
         contrastive_weight=asked.contrastive_weight,
-        precision=precision,
+        precision=parts.head.dtype,
     )
     return Trainer(head, parts, windows, Checkpoints(asked.work / "checkpoints"), settings)
 

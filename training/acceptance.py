@@ -41,7 +41,7 @@ class Acceptance:
 
 
 def greedy_rows(answers: Answers, most: int) -> list[int]:
-    """The first ``most`` greedy answers that are held out: there the target's choice is the answer's token."""
+    """The first ``most`` greedy answers held out: there the target's choice is the answer's token."""
     rows = (row for row in range(len(answers)) if held_out(row) and answers.temperatures[row] == 0)
     return [row for row, _ in zip(rows, range(most), strict=False)]
 

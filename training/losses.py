@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -55,6 +56,21 @@ DIVERGENCES: Mapping[str, Divergence] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """What the target says at each row.
+
+    Attributes:
+        likeliest: int64 [rows, k]; no token twice where it has a probability.
+        probabilities: float32 [rows, k].
+        weights: float32 [rows], what each counts.
+    """
+
+    likeliest: Tensor
+    probabilities: Tensor
+    weights: Tensor
+
+
 class _Distilled(torch.autograd.Function):
     """The gradient is made with the loss, a few rows at a time, so that logits stay in the cache.
 
@@ -62,23 +78,15 @@ class _Distilled(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        features: Tensor,
-        head: Tensor,
-        likeliest: Tensor,
-        probabilities: Tensor,
-        weights: Tensor,
-        divergence: Divergence,
-    ) -> Tensor:
+    def forward(ctx: Any, features: Tensor, head: Tensor, taught: Taught, divergence: Divergence) -> Tensor:
         total = features.new_zeros((), dtype=torch.float32)
         gradient = torch.empty_like(features)
         for start in range(0, len(features), _CHUNK):
             rows = slice(start, start + _CHUNK)
             logits = (features[rows].to(head.dtype) @ head.T).float()
-            loss, slope = divergence(logits, likeliest[rows], probabilities[rows])
-            total += loss @ weights[rows]
-            slope.mul_(weights[rows].unsqueeze(-1))
+            loss, slope = divergence(logits, taught.likeliest[rows], taught.probabilities[rows])
+            total += loss @ taught.weights[rows]
+            slope.mul_(taught.weights[rows].unsqueeze(-1))
             gradient[rows] = (slope.to(head.dtype) @ head).to(gradient.dtype)
         ctx.save_for_backward(gradient)
         return total
@@ -86,27 +94,17 @@ class _Distilled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Any) -> Any:
         (gradient,) = ctx.saved_tensors
-        return gradient * slopes[0].to(gradient.dtype), None, None, None, None, None
+        return gradient * slopes[0].to(gradient.dtype), None, None, None
 
 
-def distilled(
-    features: Tensor,
-    head: Tensor,
-    likeliest: Tensor,
-    probabilities: Tensor,
-    weights: Tensor,
-    divergence: Divergence,
-) -> Tensor:
+def distilled(features: Tensor, head: Tensor, taught: Taught, divergence: Divergence) -> Tensor:
     """The weighted sum of every row's divergence.
 
     Args:
         features: [rows, hidden], to be differentiated.
         head: [vocabulary, hidden], fixed.
-        likeliest: int64 [rows, k]; no token twice where it has a probability.
-        probabilities: float32 [rows, k].
-        weights: float32 [rows].
     """
-    loss: Tensor = _Distilled.apply(features, head, likeliest, probabilities, weights, divergence)  # type: ignore[no-untyped-call]
+    loss: Tensor = _Distilled.apply(features, head, taught, divergence)  # type: ignore[no-untyped-call]
     return loss
 
 

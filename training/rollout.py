@@ -25,7 +25,7 @@ def roll_out(head: Head, parts: TargetParts, batch: Batch, steps: int) -> list[T
     embeddings = torch.nn.functional.embedding(batch.tokens, parts.embedding)
     if isinstance(head, MedusaHead):
         anchors = batch.tokens.shape[1] - steps
-        made = head(embeddings[:, 1 : 1 + anchors], batch.hidden[:, :anchors])
+        made: Tensor = head(embeddings[:, 1 : 1 + anchors], batch.hidden[:, :anchors])
         return list(made[:steps])
     return _roll_out(head, embeddings, batch, steps)
 
@@ -56,7 +56,7 @@ def _attend(query: Tensor, keys: list[Tensor], values: list[Tensor], hidden_from
         keys, values: of each step so far, [windows, kv heads, length, size].
         hidden_from: [windows, length, length].
     """
-    windows, heads, length, size = query.shape
+    _, heads, length, size = query.shape
     groups = heads // keys[0].shape[1]
     folded = query.unflatten(1, (-1, groups)) * size**-0.5  # [windows, kv heads, group, length, size]
     rows = folded.flatten(2, 3)
@@ -67,7 +67,8 @@ def _attend(query: Tensor, keys: list[Tensor], values: list[Tensor], hidden_from
     out = (weights[..., :length].flatten(2, 3) @ values[0]).unflatten(2, (groups, length))
     for index, value in enumerate(values[1:]):
         out = out + weights[..., length + index, None] * value.unsqueeze(2)
-    return out.flatten(1, 2)
+    joined: Tensor = out.flatten(1, 2)
+    return joined
 
 
 def _allowed(rows: Tensor, window: int) -> Tensor:

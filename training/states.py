@@ -130,7 +130,8 @@ class StateWriter:
 
     def _note(self, states: States, rows: int) -> None:
         for array in (states.hidden, states.likeliest, states.probabilities):
-            array.flush()  # type: ignore[attr-defined]
+            assert isinstance(array, np.memmap)
+            array.flush()
         noted = self._folder / f".{_DONE}"
         noted.write_text(json.dumps({"rows": rows, "digest": self._digest()}))
         noted.replace(self._folder / _DONE)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -18,7 +19,7 @@ from tqdm import tqdm
 from draft_service.heads.files import Head
 from draft_service.heads.target import TargetParts
 from training.checkpoints import Checkpoints, Progress
-from training.losses import DIVERGENCES, contrastive, distilled
+from training.losses import DIVERGENCES, Taught, contrastive, distilled
 from training.rollout import roll_out, targets_of
 from training.windows import Batch, Windows
 
@@ -115,7 +116,7 @@ class Trainer:
         for group in self._optimizer.param_groups:
             group["lr"] = self._settings.learning_rate * self._rate(step)
         loss = self.loss(self._windows.batch(step))
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self._head.parameters(), self._settings.clip)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
@@ -130,32 +131,25 @@ class Trainer:
         for step, made in enumerate(guesses):
             where, weights = targets_of(batch, step, settings.rollout)
             chosen = weights > 0
+            taught = Taught(
+                batch.likeliest[:, where][chosen], batch.probabilities[:, where][chosen], weights[chosen]
+            )
+            target = batch.hidden[:, where, -made.shape[-1] :][chosen]
             scale = settings.decay**step
-            total = total + scale * self._divergence(made[chosen], batch, where, weights, chosen)
+            total = total + scale * self._distance(made[chosen], target, taught)
             counted += scale * float(weights.sum())
         return total / max(counted, 1.0)
 
-    def _divergence(
-        self, made: Tensor, batch: Batch, where: slice, weights: Tensor, chosen: Tensor
-    ) -> Tensor:
+    def _distance(self, made: Tensor, target: Tensor, taught: Taught) -> Tensor:
+        """Of the distributions that features lead to, and of the features themselves."""
         settings = self._settings
-        loss = distilled(
-            made,
-            self._parts.head,
-            batch.likeliest[:, where][chosen],
-            batch.probabilities[:, where][chosen],
-            weights[chosen],
-            DIVERGENCES[settings.loss],
-        )
-        if not (settings.feature_weight or settings.contrastive_weight):
-            return loss
-        target = batch.hidden[:, where, -made.shape[-1] :][chosen]
+        loss = distilled(made, self._parts.head, taught, DIVERGENCES[settings.loss])
         if settings.feature_weight:
             apart = F.smooth_l1_loss(made.float(), target.float(), reduction="none").mean(-1)
-            loss = loss + settings.feature_weight * (apart @ weights[chosen])
+            loss = loss + settings.feature_weight * (apart @ taught.weights)
         if settings.contrastive_weight:
             some = slice(None, None, max(1, len(made) // _CONTRASTED))
-            strength = settings.contrastive_weight * weights[chosen].sum()
+            strength = settings.contrastive_weight * taught.weights.sum()
             loss = loss + strength * contrastive(made[some], target[some])
         return loss
 
@@ -167,7 +161,7 @@ class Trainer:
         done = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
         return _LEAST_RATE + (1 - _LEAST_RATE) * (1 + math.cos(math.pi * min(done, 1.0))) / 2
 
-    def _note(self, measured: dict[str, float], bar: tqdm[None]) -> None:
+    def _note(self, measured: dict[str, float], bar: tqdm[NoReturn]) -> None:
         noted = {"step": float(self._progress.step), **measured}
         self._progress = Progress(self._progress.step, (*self._progress.history, noted))
         bar.write("  ".join(f"{name} {value:.4g}" for name, value in noted.items()))

@@ -40,6 +40,8 @@ class Config:
         tag_wait_ms: longest a step waits for fact-check verdicts on blocks that may be vetoed.
         settle_wait_ms: longest a finished answer waits for outstanding fact-check verdicts.
         grammar_seconds: longest that one grammar of a request may take to be checked.
+        hidden_layers: whose outputs drafts are sent, for heads that read them; 0 is the embedding, the last
+            one is taken after the final norm; empty: none.
         redis_url: where fact-check tags come from; empty: fact checks are refused.
     """
 
@@ -69,6 +71,7 @@ class Config:
     tag_wait_ms: Milliseconds = 5.0
     settle_wait_ms: Milliseconds = 50.0
     grammar_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
+    hidden_layers: tuple[Annotated[int, Field(ge=0, le=1024)], ...] = ()
     redis_url: RedisUrl = ""
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
     log_level: LogLevel = "info"

@@ -16,6 +16,7 @@ from torch import Tensor
 from common import logging, trees
 from common.errors import Internal, InvalidRequest, TandemError
 from common.model.batch import Move, Runner, Segment
+from common.states import StateTail
 from common.types import (
     Block,
     Delta,
@@ -159,7 +160,9 @@ class Engine:
         if not work:
             return
         # Cut here: while the thread runs, a client that leaves takes its sequence's blocks away.
-        cuts = [(item, _segment(item), item.completes) for item in work]
+        cuts = [
+            (item, _segment(item, self._drafts.reads_states(item.sequence)), item.completes) for item in work
+        ]
         moves = self._scheduler.take_moves()
         started = time.perf_counter()
         judged = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts, moves)
@@ -213,10 +216,14 @@ class Engine:
         with _timed("model"):
             outputs = self._runner.run([segment for _, segment, _ in cuts], moves)
         with _timed("accept"):
-            return [
+            judged = [
                 self._judge(item, output.logits) if completes else None
                 for (item, _, completes), output in zip(cuts, outputs, strict=True)
             ]
+            for (item, segment, _), output, result in zip(cuts, outputs, judged, strict=True):
+                if output.hidden is not None:
+                    _keep_states(item, segment.start, result, output.hidden)
+        return judged
 
     def _judge(self, item: Work, logits: Tensor) -> _Judged | TandemError:
         sequence, block = item.sequence, item.block or _NO_GUESSES
@@ -298,7 +305,16 @@ class Engine:
         metrics.KV_FRAGMENTS.set(self._scheduler.num_fragments)
 
 
-def _segment(item: Work) -> Segment:
+def _keep_states(item: Work, start: int, judged: _Judged | TandemError | None, hidden: Tensor) -> None:
+    """Of the committed tokens of a pass and the guesses that stand."""
+    nodes = judged.verdict.nodes if isinstance(judged, _Judged) else ()
+    rows = hidden[[*range(item.count), *(item.count + node for node in nodes)]]
+    if item.sequence.states is None:
+        item.sequence.states = StateTail(rows.shape[1])
+    item.sequence.states.put(start, rows)
+
+
+def _segment(item: Work, hidden: bool) -> Segment:
     sequence = item.sequence
     committed = sequence.tokens[sequence.num_computed : sequence.num_computed + item.count]
     return Segment(
@@ -307,6 +323,7 @@ def _segment(item: Work) -> Segment:
         blocks=sequence.blocks,
         logits=1 + len(item.guesses) if item.completes else 0,
         parents=item.block.parents if item.block else (),
+        hidden=hidden,
     )
 
 

@@ -10,6 +10,7 @@ from common.allowed import Allowed
 from common.errors import TandemError
 from common.model.batch import Move
 from common.model.block_manager import BLOCK_SIZE
+from common.states import StateTail
 from common.types import GenerateEvent, GenerateRequest, Mode, SpeculationStats
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
@@ -30,6 +31,7 @@ class Sequence:
         block_names: of its full blocks, as far as they were needed; see ``PrefixHasher``.
         num_remembered: how many of its blocks are known by their names.
         cached_tokens: those that were computed already when it joined the batch; None: it did not yet.
+        states: hidden states of its latest computed positions; None: nobody reads them.
         last_pass: the number of the last pass it was part of.
         events: at most one per step, so never more than the tokens of the answer and a few.
     """
@@ -52,6 +54,7 @@ class Sequence:
     block_names: list[bytes] = field(default_factory=list)
     num_remembered: int = 0
     cached_tokens: int | None = None
+    states: StateTail | None = None
     last_pass: int = 0
     finished: bool = False
     stats: SpeculationStats = field(default_factory=SpeculationStats)

@@ -20,7 +20,7 @@ from verify_service.config import Config
 from verify_service.constraints import Constraints
 from verify_service.drafts.control import registry
 from verify_service.drafts.control.curve import Shape
-from verify_service.drafts.hub import DraftHub, Limits
+from verify_service.drafts.hub import DraftHub, Hidden, Limits
 from verify_service.engine import Engine, Waits
 from verify_service.scheduler import Scheduler
 from verify_service.servicer import VerifyServicer
@@ -45,6 +45,7 @@ async def serve(config: Config) -> None:
         config.draft_wait_ms / 1000,
         policy=target.policy,
         limits=Limits(config.min_batch, config.max_batch, config.min_confidence),
+        hidden=target.hidden,
     )
     engine = Engine(
         target.admission,
@@ -85,6 +86,8 @@ class _Target:
         fits = num_blocks * BLOCK_SIZE - config.max_block_size
         context_length = min(int(loaded.config.max_position_embeddings), fits)
         self.runner = loaded.runner
+        hidden_size = int(loaded.config.hidden_size) if config.hidden_layers else 0
+        self.hidden = Hidden(config.hidden_layers, hidden_size)
         self.policy = registry.make(config.controller, costs)
         self.scheduler = Scheduler(
             BlockManager(num_blocks),
@@ -130,6 +133,7 @@ def _load(config: Config) -> _Target:
         weights=config.weights,
         backend=config.backend,
         device=config.device,
+        hidden_layers=config.hidden_layers,
     )
     loaded = loading.load(wanted)
     tokenizer = Tokenizer(store.load_tokenizer(loaded.folder), store.eos_token_ids(loaded.folder))

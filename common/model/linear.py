@@ -135,18 +135,24 @@ def quantise(model: Any, weights: str, threads: int) -> None:
     """
     _unfold_convolutions(model)
     head = model.get_output_embeddings()
+    quantise_linears(
+        model, lambda linear: Format.INT8_GROUPED if linear is head else _FORMATS[weights], threads
+    )
+
+
+def quantise_linears(module: Any, kind_of: Callable[[nn.Linear], Format], threads: int) -> None:
+    """Replace every linear of any float32 module on a CPU, whose inputs are whole groups."""
     try:
         multiplier, arena = Multiplier(threads), Arena()
     except library.Unavailable:
         multiplier = None
 
     def quantised(linear: nn.Linear) -> nn.Module:
-        kind = Format.INT8_GROUPED if linear is head else _FORMATS[weights]
         if multiplier is None:
-            return TorchLinear(linear, kind)
-        return KernelLinear(linear, kind, multiplier, arena)
+            return TorchLinear(linear, kind_of(linear))
+        return KernelLinear(linear, kind_of(linear), multiplier, arena)
 
-    _replace(model, quantised, lambda linear: linear.in_features % GROUP == 0)
+    _replace(module, quantised, lambda linear: linear.in_features % GROUP == 0)
 
 
 def _replace(model: Any, make: Callable[[nn.Linear], nn.Module], wanted: Callable[[nn.Linear], bool]) -> None:

@@ -78,10 +78,12 @@ def prepare(name: str) -> None:
 
 
 def load(wanted: Wanted) -> Loaded:
-    """Raises ConfigError naming ``model``, ``weights``, ``backend``, ``device`` or ``layers``."""
+    """Raises ConfigError naming ``model``, ``weights``, ``backend``, ``device``, or ``layers``, hidden or not."""
     device = store.placement(wanted.device)
     folder = store.resolve(wanted.name)
     config = store.load_config(folder, wanted.layers)
+    if any(layer > config.num_hidden_layers for layer in wanted.hidden_layers):
+        raise ConfigError(f"hidden_layers must be at most {config.num_hidden_layers}", field="hidden_layers")
     weights = _weights(wanted.weights, folder, device)
     wanted = replace(wanted, weights=weights, device=device)
     reason, backend = None, "fused"

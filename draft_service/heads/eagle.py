@@ -35,7 +35,8 @@ class EagleHead(nn.Module):
         self.feature_norm = Norm(hidden, shape.epsilon)
         self.join = nn.Linear(2 * hidden, hidden, bias=False)
         self.layer = Layer(shape)
-        self.register_buffer("norm", torch.ones(hidden), persistent=False)
+        self.norm: Tensor
+        self.register_buffer("norm", torch.ones(hidden), persistent=False)  # the target's
 
     @torch.no_grad()
     def start_as_copy(self) -> None:

@@ -56,7 +56,8 @@ class Layer(nn.Module):
         """After attention: [..., rows, hidden] and [..., heads, rows, head size] to [..., rows, hidden]."""
         x = x + self.o(attended.transpose(-3, -2).flatten(-2))
         normal = self.post_norm(x)
-        return x + self.down(F.silu(self.gate(normal)) * self.up(normal))
+        made: Tensor = x + self.down(F.silu(self.gate(normal)) * self.up(normal))
+        return made
 
 
 def angles(positions: Tensor, head_size: int, theta: float) -> tuple[Tensor, Tensor]:

@@ -26,7 +26,8 @@ class MedusaHead(nn.Module):
         self.state_norm = Norm(len(shape.layers) * hidden, shape.epsilon)
         self.join = nn.Linear((1 + len(shape.layers)) * hidden, hidden, bias=False)
         self.blocks = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(shape.depth))
-        self.register_buffer("norm", torch.ones(hidden), persistent=False)
+        self.norm: Tensor
+        self.register_buffer("norm", torch.ones(hidden), persistent=False)  # the target's
 
     @torch.no_grad()
     def start_as_copy(self) -> None:

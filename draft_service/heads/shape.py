@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from common.errors import ConfigError
+from common.states import MOST_POSITIONS
 
 Kind = Literal["eagle", "medusa"]
 _FAMILY = ("llama", "mistral", "qwen2", "qwen3")
@@ -51,6 +52,8 @@ class Shape:
             raise ConfigError(
                 f"layers must be between 0 and {config.num_hidden_layers} and end with that", field="layers"
             )
+        if not 0 < window <= MOST_POSITIONS:
+            raise ConfigError(f"window must be between 1 and {MOST_POSITIONS}", field="window")
         heads = config.num_attention_heads
         return Shape(
             kind=kind,

@@ -45,9 +45,11 @@ class Growth:
     worth more, nothing that depends on what it turned out to be can push it out.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, deepest: int | None = None) -> None:
+        """``deepest``: how many tokens on the model can say something at all; None: any number."""
         session.follow()
         self._session = session
+        self._deepest = deepest
         self._root = _Node((), 0, 1.0)
         self._nodes: list[_Node] = []
         self._parents: list[int] = []
@@ -81,6 +83,12 @@ class Growth:
                 node.children = self._followers(node, row)
         self._select()
 
+    @property
+    def paths(self) -> list[tuple[int, ...]]:
+        """Of each token of ``questions``, the guesses from the committed text down to it."""
+        nodes = self._nodes[-1:] if self._session.tree_width == 1 else self._nodes
+        return [node.path for node in nodes]
+
     def guess(self) -> Guess:
         nodes = self._nodes
         return Guess(
@@ -109,6 +117,8 @@ class Growth:
             offer(siblings[rank].children, 0, len(self._nodes) - 1)
 
     def _followers(self, node: _Node, logits: Tensor) -> list[_Node]:
+        if len(node.path) == self._deepest:
+            return []
         session = self._session
         if session.mode is Mode.REJECTION and not session.sampling.greedy:
             probs = sampling.probabilities(adjusted(session, logits, node.path), session.sampling)[0]

@@ -16,6 +16,8 @@ MODULES: Mapping[str, str] = MappingProxyType(
         "cascade": "draft_service.sources.cascade",
         "model": "draft_service.sources.model",
         "ngram": "draft_service.sources.ngram",
+        "eagle": "draft_service.sources.eagle",
+        "medusa": "draft_service.sources.medusa",
         "suffix": "draft_service.sources.suffix",
         "self": "draft_service.sources.self_draft",
     }

@@ -56,6 +56,14 @@ class Limits:
         return self.min_batch <= batch <= (self.max_batch or batch)
 
 
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """The hidden states that the runner gives: of which layers, each of what size; no layers: none."""
+
+    layers: tuple[int, ...] = ()
+    size: int = 0
+
+
 class DraftHub:
     """Opens sessions where the plan says, fails over along it, and never holds a step beyond the budget."""
 
@@ -68,13 +76,16 @@ class DraftHub:
         *,
         policy: Policy | None = None,
         limits: Limits = Limits(),
+        hidden: Hidden = Hidden(),
     ) -> None:
         """
         Args:
+            hidden: what drafts are sent.
             policy: how many guesses are asked for; None: as many as the sequence may have.
         """
         self._policy: Policy = policy or Fixed()
         self._limits = limits
+        self._hidden = hidden
         self._batch = 0
         self._fingerprint = fingerprint
         self._vocabulary_size = vocabulary_size
@@ -105,6 +116,10 @@ class DraftHub:
         for session in pending:
             session.waited = max(session.arrived_at - started, 0.0)
         self._give_up_on([session for session in pending if session.asked])
+
+    def reads_states(self, sequence: Sequence) -> bool:
+        """Whether a draft may read the sequence's hidden states."""
+        return bool(self._hidden.layers and sequence.block_size and sequence.request.drafts)
 
     def peek(self, sequence: Sequence) -> Block | None:
         """The block that ``take`` would look at."""
@@ -151,6 +166,7 @@ class DraftHub:
                 token_ids=tuple(sequence.tokens[told + len(nodes) :]),
                 block_size=choice.block_size,
                 tree_width=0 if choice.tree_width == width else choice.tree_width,
+                hidden_states=session.take_states(),
             )
         )
 
@@ -209,6 +225,7 @@ class DraftHub:
         sequence = session.sequence
         session.endpoint = endpoint
         session.opened_at = time.monotonic()
+        session.states_sent = 0
         session.ask(replace(choice, tree_width=sequence.tree_width))
         keyed = sequence.mode is Mode.KEYED
         link.send(
@@ -228,6 +245,9 @@ class DraftHub:
                 held_tokens=sequence.allowed.held_tokens if sequence.allowed else {},
                 publish=sequence.request.speculation.fact_check is not FactCheck.OFF,
                 tenant=tenant_key(sequence.request.cache_salt),
+                hidden_layers=self._hidden.layers,
+                hidden_size=self._hidden.size,
+                hidden_states=session.take_states(),
             )
         )
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
-from common.types import Block, DraftEndpoint
+from common.types import Block, DraftEndpoint, HiddenStates
 from verify_service import metrics
 from verify_service.drafts.confidence import only
 from verify_service.drafts.control import outcome
@@ -24,6 +24,7 @@ class DraftedSession:
         choice: what was asked for last.
         asked: guesses asked for in the block on its way; 0: none is on its way.
         told: committed tokens that the draft knows of, when it was asked last.
+        states_sent: hidden states of positions before this one were sent, or are not known.
         width: of the blocks that it makes now.
         block: the block that has come, not verified yet.
         offered: the block that came for ``choice``, taken or not.
@@ -43,6 +44,7 @@ class DraftedSession:
     arrived_at: float = 0.0
     opened_at: float = 0.0
     told: int = 0
+    states_sent: int = 0
     width: int = 1
     block: Block | None = None
     offered: Block | None = None
@@ -72,6 +74,14 @@ class DraftedSession:
         self.asked_at = time.monotonic()
         self.told = len(self.sequence.tokens)
         self.offered = self.waited = None
+
+    def take_states(self) -> HiddenStates | None:
+        """Those that the draft has not been sent."""
+        states = self.sequence.states
+        if states is None:
+            return None
+        message, self.states_sent = states.message(self.states_sent), states.end
+        return message
 
     def offer(self, block: Block, kept: tuple[int, ...]) -> None:
         """The block that was asked for has come; ``kept`` are the guesses that are sure enough."""

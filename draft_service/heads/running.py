@@ -1,0 +1,90 @@
+"""A head as a source runs it: few rows at a time, its vocabulary spread over the target's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from common.errors import ConfigError
+from common.model import linear, store
+from common.model.fused.layout import Format
+from draft_service.config import Config
+from draft_service.heads import files
+from draft_service.heads.files import Head
+from draft_service.heads.shape import Kind, Shape
+from draft_service.heads.target import TargetParts, load_parts
+
+_SHIPPED = Path(__file__).parents[1] / "weights"
+_NEVER = -1e4  # finite, so that a grammar that leaves only what a head cannot guess still leaves numbers
+
+
+class RunningHead:
+    """
+    Attributes:
+        head: its linears in int8 where the kernel is there.
+        version: what it is called in answers.
+    """
+
+    def __init__(
+        self, head: Head, parts: TargetParts, vocabulary: Tensor, version: str, threads: int
+    ) -> None:
+        """
+        Args:
+            parts: of the target.
+            vocabulary: int64 [head's vocabulary], token ids.
+        """
+        self.head = head
+        self.shape: Shape = head.shape
+        self.version = version
+        self._embedding = parts.embedding
+        self._vocabulary = vocabulary
+        out = nn.Linear(self.shape.hidden, len(vocabulary), bias=False)
+        with torch.no_grad():
+            head.norm.copy_(parts.norm)
+            out.weight.copy_(parts.head.float())
+        self._out = nn.Sequential(out)  # so that it can be replaced within
+        self._out.requires_grad_(False)
+        quantise = linear.quantise_linears
+        quantise(head, lambda _: Format.INT8_GROUPED, threads)
+        quantise(self._out, lambda _: Format.INT8_GROUPED, threads)
+
+    def embeddings(self, token_ids: list[int]) -> Tensor:
+        """float32 [tokens, hidden]."""
+        return self._embedding[torch.tensor(token_ids)].float()
+
+    def logits(self, features: Tensor) -> Tensor:
+        """[rows, hidden] to [rows, target's vocabulary]."""
+        own: Tensor = self._out(features)
+        spread = torch.full((len(own), len(self._embedding)), _NEVER)
+        return spread.index_copy_(1, self._vocabulary, own)
+
+
+def load(config: Config, folder: str, kind: Kind) -> RunningHead:
+    """The configured head, or the one shipped for the target.
+
+    Raises:
+        ConfigError: when there is none, or it is of another kind or for another target.
+    """
+    path = Path(config.head) if config.head else _SHIPPED / f"{Path(config.model).name}-{kind}.safetensors"
+    file = files.load(path)
+    target: Any = store.load_config(folder)
+    if file.shape.kind != kind:
+        raise ConfigError(f"{path} holds a head of kind {file.shape.kind}, not {kind}", field="head")
+    sizes = (target.hidden_size, target.num_hidden_layers)
+    if sizes != (file.shape.hidden, file.shape.layers[-1]) or int(file.vocabulary.max()) >= target.vocab_size:
+        raise ConfigError(f"{path} is not for this target", field="head")
+    parts = load_parts(folder, file.vocabulary)
+    torch.set_num_threads(1)  # idle OpenMP threads would spin on the cores that others need
+    return RunningHead(file.module(), parts, file.vocabulary, file.version, config.threads or 1)
+
+
+def pick_layers(states: Tensor, sent: tuple[int, ...], wanted: tuple[int, ...], hidden: int) -> Tensor:
+    """float32 [positions, wanted * hidden] of [positions, sent * hidden]."""
+    if sent == wanted:
+        return states.float()
+    places = [sent.index(layer) for layer in wanted]
+    picked: Tensor = states.unflatten(-1, (len(sent), hidden))[:, places]
+    return picked.flatten(1).float()

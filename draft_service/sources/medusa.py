@@ -1,0 +1,79 @@
+"""Medusa: several heads that each guess a token further on, all from one hidden state of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from draft_service.config import Config
+from draft_service.heads import running
+from draft_service.heads.medusa import MedusaHead
+from draft_service.heads.running import RunningHead
+from draft_service.session import Session
+from draft_service.sources.base import NOTHING, Guess
+from draft_service.sources.growing import Growth
+
+
+def make(config: Config, folder: str) -> MedusaSource:
+    return MedusaSource(running.load(config, folder, "medusa"))
+
+
+class MedusaSource:
+    """Cai et al. 2024. One pass per block, whatever its size; what a head says does not depend on what the
+    one before it was taken to say, so a tree of several tokens of each is worth more than a chain.
+
+    Nothing is kept between blocks: of all the target's states only the latest is read.
+    """
+
+    name = "medusa"
+
+    def __init__(self, running_head: RunningHead) -> None:
+        assert isinstance(running_head.head, MedusaHead)
+        self.model_version = running_head.version
+        self.hidden_layers = running_head.shape.layers
+        self.hidden_size = running_head.shape.hidden
+        self._running = running_head
+        self._head = running_head.head
+
+    @torch.inference_mode()
+    def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
+        results: dict[Session, Guess | None] = dict.fromkeys(sessions, NOTHING)
+        ready = [session for session in sessions if _ready(session)]
+        if ready:
+            said = self._say(ready)
+            for index, session in enumerate(ready):
+                results[session] = _grown(session, said[:, index])
+        return [results[session] for session in sessions]
+
+    def close(self, session_id: str) -> None:
+        return
+
+    def _say(self, sessions: Sequence[Session]) -> Tensor:
+        """Logits of every head, [depth, sessions, vocabulary]."""
+        states = torch.cat([self._latest(session) for session in sessions])
+        embeddings = self._running.embeddings([session.tokens[-1] for session in sessions])
+        features: Tensor = self._head(embeddings, states)
+        said = self._running.logits(features.flatten(0, 1))
+        return said.view(*features.shape[:2], -1)
+
+    def _latest(self, session: Session) -> Tensor:
+        assert session.states is not None
+        latest = session.states.since(session.states.end - 1)
+        return running.pick_layers(latest, session.hidden_layers, self.hidden_layers, self.hidden_size)
+
+
+def _ready(session: Session) -> bool:
+    states = session.states
+    return states is not None and states.first < states.end == len(session.tokens) - 1
+
+
+def _grown(session: Session, said: Tensor) -> Guess:
+    """``said``: [depth, vocabulary]."""
+    growth = Growth(session, deepest=len(said))
+    growth.plant(said[0])
+    while not growth.finished:
+        depths = [min(len(path), len(said) - 1) for path in growth.paths]
+        growth.grow(said[depths])
+    return growth.guess()
