@@ -33,6 +33,7 @@ from tests.support.models import CONTEXT_LENGTH, reference_greedy, tiny_model, t
 from tests.support.scripted import Answer, read, running
 from tests.support.source_link import SourceLink
 from tests.support.tiny_engine import tiny_engine
+from verify_service import metrics
 
 GREEDY = SamplingParams(temperature=0)
 SEED = 11
@@ -50,13 +51,14 @@ def noisy_copy(noise: float) -> Any:
     return model
 
 
-def draft_model(kind: str) -> DraftModel:
-    model = tiny_model(SEED + 1) if kind == "unrelated" else noisy_copy(0.15)
+def draft_model(model: Any) -> DraftModel:
     return DraftModel(ModelRunner(model, 256), 256, "v")
 
 
 def source_of(kind: str) -> Source:
-    model = draft_model(kind)
+    if kind == "re-encoded":
+        return in_another_vocabulary()
+    model = draft_model(tiny_model(SEED + 1) if kind == "unrelated" else noisy_copy(0.15))
     match kind:
         case "ngram":
             return NgramSource(4, 1)
@@ -66,23 +68,24 @@ def source_of(kind: str) -> Source:
             return MergingSource([NgramSource(4, 1), model.source("self", 64)])
         case "best":
             return BestSource([NgramSource(4, 1), model.source("self", 64)])
-        case "re-encoded":
-            shuffled = Tokenizer(shuffled_tokenizer())
-            return ReencodingSource(model.source("model", 64), shuffled, Tokenizer(tiny_tokenizer()))
         case _:
             return model.source("self", 64)
 
 
-def shuffled_tokenizer() -> Any:
-    """The target's characters under other ids."""
+def in_another_vocabulary() -> Source:
+    """The noisy draft, with the target's characters under other ids."""
     tokenizer = tiny_tokenizer()
-    tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    special, characters = tokens[:2], [token for token, _ in tokens[2:]]
-    random.Random(3).shuffle(characters)
-    vocabulary = dict(special) | {token: place for place, token in enumerate(characters, 2)}
+    order = [0, 1, *random.Random(3).sample(range(2, 64), 62)]  # their new ids are their places
+    tokens = tokenizer.convert_ids_to_tokens(order)
     backend = tokenizer.backend_tokenizer
-    backend.model = WordLevel(vocabulary, unk_token="<unk>")
-    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", eos_token="<eos>")
+    backend.model = WordLevel({token: place for place, token in enumerate(tokens)}, unk_token="<unk>")
+    theirs = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", eos_token="<eos>")
+    model = noisy_copy(0.15)
+    with torch.no_grad():
+        for rows in (model.get_input_embeddings().weight, model.get_output_embeddings().weight):
+            rows.copy_(rows[order].clone())
+    inner = draft_model(model).source("model", 64)
+    return ReencodingSource(inner, Tokenizer(theirs), Tokenizer(tiny_tokenizer()))
 
 
 @asynccontextmanager
@@ -221,6 +224,8 @@ async def test_where_the_draft_is_unsure_a_tree_beats_a_chain_of_as_many_guesses
 async def test_guesses_of_every_source_that_runs_a_model_are_accepted(
     kind: str, mode: Mode, temperature: float
 ) -> None:
+    mismatches = metrics.BLOCKS.labels("q_mismatch")._value.get()
     reached = await tokens_per_step_of(source_of(kind), mode, temperature, width=2)
     print(f"{kind}, {mode.value} at temperature {temperature}: {reached:.2f} tokens per step")
     assert reached > (1.8 if temperature == 0 else 1.2)
+    assert metrics.BLOCKS.labels("q_mismatch")._value.get() == mismatches
