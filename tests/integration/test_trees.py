@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import torch
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from common import rpc
 from common.model.runner import ModelRunner, model_thread
@@ -18,18 +21,24 @@ from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
 from draft_service.servicer import DraftServicer
 from draft_service.sources.base import Source
+from draft_service.sources.cascade import CascadeSource
+from draft_service.sources.engines import DraftModel
 from draft_service.sources.ngram import NgramSource
 from draft_service.sources.paged import PagedSource
+from draft_service.sources.pool import BestSource, MergingSource
+from draft_service.sources.reencode import ReencodingSource
 from draft_service.vocabulary import Vocabulary
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc
 from tests.support.models import CONTEXT_LENGTH, reference_greedy, tiny_model, tiny_tokenizer
 from tests.support.scripted import Answer, read, running
 from tests.support.source_link import SourceLink
 from tests.support.tiny_engine import tiny_engine
+from verify_service import metrics
 
 GREEDY = SamplingParams(temperature=0)
 SEED = 11
 ANSWER_TOKENS = 24
+KINDS = ["noisy", "unrelated", "ngram", "cascade", "merge", "best", "re-encoded"]
 
 
 def noisy_copy(noise: float) -> Any:
@@ -42,11 +51,41 @@ def noisy_copy(noise: float) -> Any:
     return model
 
 
+def draft_model(model: Any) -> DraftModel:
+    return DraftModel(ModelRunner(model, 256), 256, "v")
+
+
 def source_of(kind: str) -> Source:
-    if kind == "ngram":
-        return NgramSource(4, 1)
-    model = noisy_copy(0.15) if kind == "noisy" else tiny_model(SEED + 1)
-    return PagedSource("self", ModelRunner(model, 256), 256, 64, "v")
+    if kind == "re-encoded":
+        return in_another_vocabulary()
+    model = draft_model(tiny_model(SEED + 1) if kind == "unrelated" else noisy_copy(0.15))
+    match kind:
+        case "ngram":
+            return NgramSource(4, 1)
+        case "cascade":
+            return CascadeSource(NgramSource(4, 1), model, 64, 0.1)
+        case "merge":
+            return MergingSource([NgramSource(4, 1), model.source("self", 64)])
+        case "best":
+            return BestSource([NgramSource(4, 1), model.source("self", 64)])
+        case _:
+            return model.source("self", 64)
+
+
+def in_another_vocabulary() -> Source:
+    """The noisy draft, with the target's characters under other ids."""
+    tokenizer = tiny_tokenizer()
+    order = [0, 1, *random.Random(3).sample(range(2, 64), 62)]  # their new ids are their places
+    tokens = tokenizer.convert_ids_to_tokens(order)
+    backend = tokenizer.backend_tokenizer
+    backend.model = WordLevel({token: place for place, token in enumerate(tokens)}, unk_token="<unk>")
+    theirs = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", eos_token="<eos>")
+    model = noisy_copy(0.15)
+    with torch.no_grad():
+        for rows in (model.get_input_embeddings().weight, model.get_output_embeddings().weight):
+            rows.copy_(rows[order].clone())
+    inner = draft_model(model).source("model", 64)
+    return ReencodingSource(inner, Tokenizer(theirs), Tokenizer(tiny_tokenizer()))
 
 
 @asynccontextmanager
@@ -90,8 +129,8 @@ async def answers(asked: list[GenerateRequest], **options: Any) -> list[Answer]:
     return list(found)
 
 
-@pytest.mark.parametrize("width", [2, 4])
-@pytest.mark.parametrize("kind", ["noisy", "unrelated", "ngram"])
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "sampling",
     [GREEDY, SamplingParams(seed=5), SamplingParams(seed=-7, top_p=0.9, repetition_penalty=1.2)],
@@ -123,6 +162,15 @@ async def test_branches_over_the_stream_are_accepted() -> None:
             accepted = sum(answer.finished.stats.accepted_tokens for answer in drafted)
 
 
+async def test_the_answer_says_which_source_of_a_pool_wrote_a_token() -> None:
+    named: set[str] = set()
+    async with draft_service(source_of("merge")) as address, asyncio.timeout(100):
+        while "pool/self" not in named:
+            drafted = await answers(requests(address, sampling=GREEDY, tree_width=3))
+            named |= {made.source for answer in drafted for made in answer.provenance}
+    assert named <= {"", "pool/self", "pool/ngram"}
+
+
 async def test_a_pool_too_small_for_all_and_a_small_budget_change_nothing() -> None:
     sampling = SamplingParams(seed=5)
     plain = await answers(requests(sampling=sampling))
@@ -135,6 +183,10 @@ async def test_a_pool_too_small_for_all_and_a_small_budget_change_nothing() -> N
 async def tokens_per_step(mode: Mode, temperature: float, noise: float, width: int) -> float:
     """With blocks of eight guesses. Nothing here is left to chance or to the clock."""
     source = PagedSource("self", ModelRunner(noisy_copy(noise), 64), 64, 64, "v")
+    return await tokens_per_step_of(source, mode, temperature, width)
+
+
+async def tokens_per_step_of(source: Source, mode: Mode, temperature: float, width: int) -> float:
     engine, _ = tiny_engine(tiny_model(SEED), lambda _: SourceLink(source))
     steps = tokens = 0
     async with running(engine, deadline_seconds=120):
@@ -165,3 +217,15 @@ async def test_where_the_draft_is_unsure_a_tree_beats_a_chain_of_as_many_guesses
     tree = await tokens_per_step(mode, temperature, noise, width=3)
     print(f"{mode.value} at temperature {temperature}: chain {chain:.2f}, tree {tree:.2f} tokens per step")
     assert tree > gain * chain
+
+
+@pytest.mark.parametrize("kind", ["cascade", "merge", "best", "re-encoded"])
+@pytest.mark.parametrize(("mode", "temperature"), [(Mode.KEYED, 0), (Mode.REJECTION, 1)])
+async def test_guesses_of_every_source_that_runs_a_model_are_accepted(
+    kind: str, mode: Mode, temperature: float
+) -> None:
+    mismatches = metrics.BLOCKS.labels("q_mismatch")._value.get()
+    reached = await tokens_per_step_of(source_of(kind), mode, temperature, width=2)
+    print(f"{kind}, {mode.value} at temperature {temperature}: {reached:.2f} tokens per step")
+    assert reached > (1.8 if temperature == 0 else 1.2)
+    assert metrics.BLOCKS.labels("q_mismatch")._value.get() == mismatches

@@ -119,3 +119,10 @@ def test_a_request_with_an_empty_stop_string_is_refused() -> None:
 def test_a_request_with_sampling_out_of_range_is_refused(name: str, value: object) -> None:
     sampling = types_pb2.SamplingParams(**{name: value})  # type: ignore[arg-type]
     assert request_field(sampling=sampling) == name
+
+
+def test_a_guess_from_a_source_without_a_name_is_refused() -> None:
+    block = types_pb2.Block(token_ids=[5], source_names=["ngram"], token_sources=[1])
+    with pytest.raises(InvalidRequest) as caught:
+        codec.answer_from_proto(draft_pb2.SessionAnswer(session_id="s", block=block))
+    assert caught.value.field == "token_sources"

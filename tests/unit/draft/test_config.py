@@ -16,6 +16,15 @@ def test_the_defaults_need_no_variable() -> None:
     ("name", "value"),
     [
         ("SOURCE", "oracle"),
+        ("SOURCE", "ngram,oracle"),
+        ("SOURCE", "ngram,,self"),
+        ("SOURCE", "ngram,ngram"),
+        ("SOURCE", ""),
+        ("POOL", "all"),
+        ("CASCADE_TINY", "cascade"),
+        ("CASCADE_TINY", "self"),
+        ("CASCADE_MIDDLE", "ngram"),
+        ("CASCADE_THRESHOLD", "1.5"),
         ("PORT", "65536"),
         ("METRICS_PORT", "-1"),
         ("WEIGHTS", "int2"),
@@ -45,3 +54,15 @@ def test_a_shortest_tail_above_the_longest_is_refused() -> None:
 def test_a_redis_that_has_no_such_address_is_refused() -> None:
     with pytest.raises(ConfigError, match="TANDEM_DRAFT_REDIS_URL"):
         load(Config, "draft", {"TANDEM_DRAFT_REDIS_URL": "http://localhost"})
+
+
+@pytest.mark.parametrize("given", [{"SOURCE": "model"}, {"SOURCE": "cascade", "CASCADE_MIDDLE": "model"}])
+def test_a_smaller_model_that_is_needed_must_be_named(given: dict[str, str]) -> None:
+    variables = {f"TANDEM_DRAFT_{name}": value for name, value in given.items()}
+    with pytest.raises(ConfigError, match="TANDEM_DRAFT_DRAFT_MODEL"):
+        load(Config, "draft", variables)
+    assert load(Config, "draft", variables | {"TANDEM_DRAFT_DRAFT_MODEL": "x"}).draft_model == "x"
+
+
+def test_several_sources_are_names_joined_by_commas() -> None:
+    assert load(Config, "draft", {"TANDEM_DRAFT_SOURCE": "ngram, self"}).sources == ("ngram", "self")

@@ -182,3 +182,23 @@ def drawn(
         found.append((token_id, left))
         left = sampling.without(left, token_id)
     return found
+
+
+def test_sources_are_one_per_guess_and_few() -> None:
+    asked = Asked(20, 1, 100, Mode.KEYED)
+    assert check_block(Block(1, 0, (5, 6), sources=("ngram", "self")), asked).sources == ("ngram", "self")
+    with pytest.raises(InvalidBlock, match="one source per guess"):
+        check_block(Block(1, 0, (5, 6), sources=("ngram",)), asked)
+    many = tuple("abcdefghijklmnopq")
+    with pytest.raises(InvalidBlock, match="sources"):
+        check_block(Block(1, 0, tuple(range(17)), sources=many), asked)
+
+
+def test_a_source_whose_name_may_not_be_shown_is_another() -> None:
+    names = ("ngram", "", "Ngram", "a b", "a" * 33, "\n", "a\n")
+    block = Block(1, 0, tuple(range(7)), sources=names)
+    assert check_block(block, Asked(7, 1, 100, Mode.KEYED)).sources == ("ngram", *["other"] * 6)
+
+
+def test_the_beginning_of_a_block_keeps_its_sources() -> None:
+    assert Block(1, 0, (5, 6), sources=("ngram", "self")).prefix(1).sources == ("ngram",)
