@@ -78,7 +78,7 @@ def prepare(name: str) -> None:
 
 
 def load(wanted: Wanted) -> Loaded:
-    """Raises ConfigError naming ``model``, ``weights``, ``backend``, ``device`` or ``layers``, also hidden ones."""
+    """Raises ConfigError naming ``model``, ``weights``, ``backend``, ``device``, or (hidden) ``layers``."""
     device = store.placement(wanted.device)
     folder = store.resolve(wanted.name)
     config = store.load_config(folder, wanted.layers)
