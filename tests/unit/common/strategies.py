@@ -16,6 +16,7 @@ from common.types import (
     Finished,
     FinishReason,
     GenerateRequest,
+    HiddenStates,
     Message,
     Mode,
     Open,
@@ -75,6 +76,7 @@ blocks = st.builds(
     drafting_seconds=st.floats(0, 1e6),
     sources=st.lists(texts, max_size=5).map(tuple),
 )
+hidden_states = st.none() | st.builds(HiddenStates, uint32, st.binary(max_size=8))
 opens = st.builds(
     Open,
     session_id=names,
@@ -91,6 +93,9 @@ opens = st.builds(
     publish=st.booleans(),
     grammar=texts,
     held_tokens=st.dictionaries(uint32, uint32, max_size=3),
+    hidden_layers=token_ids.map(tuple),
+    hidden_size=uint32,
+    hidden_states=hidden_states,
     tenant=texts,
 )
 commits = st.builds(
@@ -101,6 +106,7 @@ commits = st.builds(
     accepted_nodes=token_ids.map(tuple),
     token_ids=token_ids.map(tuple),
     block_size=uint32,
+    hidden_states=hidden_states,
     tree_width=uint32,
 )
 updates = opens | commits | st.builds(Close, session_id=names)
