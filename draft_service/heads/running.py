@@ -1,4 +1,4 @@
-"""A head as a source runs it: few rows at a time, its vocabulary spread over the target's."""
+"""A head as a source runs it: few rows at a time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from draft_service.heads import files
 from draft_service.heads.files import Head
 from draft_service.heads.shape import Kind, Shape
 from draft_service.heads.target import TargetParts, load_parts
+from draft_service.sources.growing import Few
 
 _SHIPPED = Path(__file__).parents[1] / "weights"
-_NEVER = -1e4  # finite, so that a grammar that leaves only what a head cannot guess still leaves numbers
 
 
 class RunningHead:
@@ -26,6 +26,7 @@ class RunningHead:
     Attributes:
         head: its linears in int8 where that was asked for.
         version: what it is called in answers.
+        few: the tokens that its logits are of.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class RunningHead:
         self.shape: Shape = head.shape
         self.version = version
         self._embedding = parts.embedding
-        self._vocabulary = vocabulary
+        self.few = Few(vocabulary, len(parts.embedding))
         out = nn.Linear(self.shape.hidden, len(vocabulary), bias=False)
         with torch.no_grad():
             head.norm.copy_(parts.norm)
@@ -57,10 +58,9 @@ class RunningHead:
         return self._embedding[torch.tensor(token_ids)].float()
 
     def logits(self, features: Tensor) -> Tensor:
-        """[rows, hidden] to [rows, target's vocabulary]."""
-        own: Tensor = self._out(features)
-        spread = torch.full((len(own), len(self._embedding)), _NEVER)
-        return spread.index_copy_(1, self._vocabulary, own)
+        """[rows, hidden] to [rows, head's vocabulary]."""
+        said: Tensor = self._out(features)
+        return said
 
 
 def load(config: Config, folder: str, kind: Kind) -> RunningHead:

@@ -136,7 +136,7 @@ class EagleSource:
         cache = self._caches.get(session.session_id)
         if cache is None:
             cache = self._caches[session.session_id] = _Cache.of(self._running)
-        return _Draft(session, cache, Growth(session))
+        return _Draft(session, cache, Growth(session, few=self._running.few))
 
     def _catch_up(self, drafts: Sequence[_Draft]) -> None:
         """The rows of committed tokens that have come since; the last one says what follows."""
