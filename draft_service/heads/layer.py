@@ -65,7 +65,7 @@ class Layer(nn.Module):
 
 def frequencies(head_size: int, theta: float) -> Tensor:
     """Of the rotary embedding (Su et al. 2021), radians a position: float32 [head size / 2]."""
-    return theta ** -(torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)  # type: ignore[no-any-return]
+    return theta ** -(torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
 
 
 def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:

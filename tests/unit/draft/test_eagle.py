@@ -101,7 +101,7 @@ def test_a_greedy_chain_is_that_of_the_training_rollout(
 @pytest.mark.parametrize("sampling", [SamplingParams(temperature=0), WARM], ids=["greedy", "warm"])
 @pytest.mark.parametrize("mode", Mode)
 def test_after_any_commit_the_guesses_are_those_of_a_fresh_session(
-    target: Any, shape: Shape, source: EagleSource, mode: Mode, sampling: SamplingParams, width: int
+    *, target: Any, shape: Shape, source: EagleSource, mode: Mode, sampling: SamplingParams, width: int
 ) -> None:
     options: dict[str, Any] = {"mode": mode, "sampling": sampling, "tree_width": width, "block_size": 6}
     session = session_of(target, TEXT[:6], **options)

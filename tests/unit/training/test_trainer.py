@@ -43,7 +43,7 @@ def nothing() -> dict[str, float]:
 @pytest.mark.parametrize(("kind", "gain"), [("eagle", 0.1), ("medusa", 0.05)])
 @pytest.mark.parametrize("loss", DIVERGENCES)
 def test_the_loss_falls_and_more_guesses_stand(
-    tmp_path: Path, target: Any, found: Answers, states: States, kind: Kind, gain: float, loss: str
+    *, tmp_path: Path, target: Any, found: Answers, states: States, kind: Kind, gain: float, loss: str
 ) -> None:
     shape = tiny_shape(kind, LAYERS)
     trainer = tiny_trainer(tmp_path, target, found, states, shape, loss=loss)
