@@ -46,10 +46,7 @@ lock: setup ## pin the newest versions that pyproject.toml allows
 bench: setup ## measure the stack over HTTP, with and without drafts
 	$(PYTHON) -m bench
 
-bench-train-draft: setup ## train a head for the draft service; ARGS as of python -m training
-	$(PYTHON) -m training $(ARGS)
-
-peers: setup ## measure the stack beside the other engines that are set up
+bench-peers: setup ## measure the stack beside the other engines that are set up
 	$(PYTHON) -m bench.peers
 
 bench-quality: setup ## compare each weight format with float32, token by token

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -43,7 +44,7 @@ class Acceptance:
 def greedy_rows(answers: Answers, most: int) -> list[int]:
     """The first ``most`` greedy answers held out: there the target's choice is the answer's token."""
     rows = (row for row in range(len(answers)) if held_out(row) and answers.temperatures[row] == 0)
-    return [row for row, _ in zip(rows, range(most), strict=False)]
+    return list(itertools.islice(rows, most))
 
 
 class Examiner:

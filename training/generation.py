@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections import deque
@@ -93,8 +94,8 @@ class Generator:
         """Each with its task, up to and with the token that ended it, as they end."""
         running: list[_Answer] = []
         while True:
-            starting = [_Answer(task, self._slots.popleft()) for task in self._next(asked)]
-            running += starting
+            starting = list(itertools.islice(asked, len(self._slots)))
+            running += [_Answer(task, self._slots.popleft()) for task in starting]
             if not running:
                 return
             self._advance(running)
@@ -102,9 +103,6 @@ class Generator:
                 running.remove(answer)
                 self._slots.append(answer.blocks)
                 yield answer.task, answer.tokens
-
-    def _next(self, asked: Iterator[Task]) -> list[Task]:
-        return [task for task, _ in zip(asked, range(len(self._slots)), strict=False)]
 
     def _ended(self, answer: _Answer) -> bool:
         return answer.tokens[-1] in self._ends or len(answer.tokens) >= self._max_tokens

@@ -23,17 +23,18 @@ def roll_out(head: Head, parts: TargetParts, batch: Batch, steps: int) -> list[T
     features up to i and the tokens up to i + 1 + j. So ``batch`` says itself what each should have been.
     """
     embeddings = torch.nn.functional.embedding(batch.tokens, parts.embedding)
+    hidden = batch.hidden.to(embeddings.dtype)
     if isinstance(head, MedusaHead):
         anchors = batch.tokens.shape[1] - steps
-        made: Tensor = head(embeddings[:, 1 : 1 + anchors], batch.hidden[:, :anchors])
+        made: Tensor = head(embeddings[:, 1 : 1 + anchors], hidden[:, :anchors])
         return list(made[:steps])
-    return _roll_out(head, embeddings, batch, steps)
+    return _roll_out(head, embeddings, hidden, batch.rows, steps)
 
 
-def _roll_out(head: EagleHead, embeddings: Tensor, batch: Batch, steps: int) -> list[Tensor]:
-    anchors = batch.tokens.shape[1] - steps
-    hidden_from = _allowed(batch.rows[:, :anchors], head.shape.window).logical_not()
-    features = head.features(batch.hidden[:, :anchors])
+def _roll_out(head: EagleHead, embeddings: Tensor, hidden: Tensor, rows: Tensor, steps: int) -> list[Tensor]:
+    anchors = rows.shape[1] - steps
+    hidden_from = _allowed(rows[:, :anchors], head.shape.window).logical_not()
+    features = head.features(hidden[:, :anchors])
     keys: list[Tensor] = []
     values: list[Tensor] = []
     made = []

@@ -97,7 +97,8 @@ class StateWriter:
         hidden = torch.cat(outputs).bfloat16()
         where = slice(int(self._answers.offsets[rows.start]), int(self._answers.offsets[rows.stop]))
         states.hidden[where] = hidden.view(torch.uint16).numpy()
-        likeliest, probabilities = likeliest_tokens(hidden[:, -parts.head.shape[1] :], parts.head, full_head)
+        last = hidden[:, -parts.head.shape[1] :].to(parts.head.dtype)
+        likeliest, probabilities = likeliest_tokens(last, parts.head, full_head)
         states.likeliest[where] = likeliest.to(torch.uint16).numpy()
         states.probabilities[where] = probabilities.half().numpy()
 

@@ -72,6 +72,10 @@ class Trainer:
         self._progress = Progress(0)
 
     @property
+    def head(self) -> Head:
+        return self._head
+
+    @property
     def progress(self) -> Progress:
         return self._progress
 
@@ -105,7 +109,7 @@ class Trainer:
                 loss = self.step()
                 bar.update()
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
-                if self._progress.step % measure_every == 0 or self._progress.step == last:
+                if self._progress.step % measure_every == 0 or self._progress.step == self._settings.steps:
                     self._note({"loss": loss, **measure()}, bar)
             self._save()
         return self._progress.step == self._settings.steps

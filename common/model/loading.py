@@ -78,7 +78,8 @@ def prepare(name: str) -> None:
 
 
 def load(wanted: Wanted) -> Loaded:
-    """Raises ConfigError naming ``model``, ``weights``, ``backend``, ``device``, or (hidden) ``layers``."""
+    """Raises ConfigError naming ``model``, ``weights``, ``backend``, ``device``, ``layers`` or
+    ``hidden_layers``."""
     device = store.placement(wanted.device)
     folder = store.resolve(wanted.name)
     config = store.load_config(folder, wanted.layers)

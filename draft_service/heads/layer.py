@@ -37,6 +37,8 @@ class Layer(nn.Module):
         self.gate = nn.Linear(hidden, shape.intermediate, bias=False)
         self.up = nn.Linear(hidden, shape.intermediate, bias=False)
         self.down = nn.Linear(shape.intermediate, hidden, bias=False)
+        self.frequencies: Tensor
+        self.register_buffer("frequencies", frequencies(size, shape.rope_theta), persistent=False)
 
     def query_key_value(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """[..., rows, hidden] to [..., heads or kv heads, rows, head size], queries and keys rotated.
@@ -49,7 +51,8 @@ class Layer(nn.Module):
             linear(normal).unflatten(-1, (-1, self._shape.head_size)).transpose(-3, -2)
             for linear in (self.q, self.k, self.v)
         )
-        cosines, sines = angles(positions, self._shape.head_size, self._shape.rope_theta)
+        turned = positions.float().unsqueeze(-1) * self.frequencies
+        cosines, sines = turned.cos(), turned.sin()
         return rotate(query, cosines, sines), rotate(key, cosines, sines), value
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
@@ -60,11 +63,9 @@ class Layer(nn.Module):
         return made
 
 
-def angles(positions: Tensor, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of the rotary embedding (Su et al. 2021), float32 [rows, head size / 2] each."""
-    frequencies = theta ** -(torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
-    turned = positions.float().unsqueeze(-1) * frequencies
-    return turned.cos(), turned.sin()
+def frequencies(head_size: int, theta: float) -> Tensor:
+    """Of the rotary embedding (Su et al. 2021), radians a position: float32 [head size / 2]."""
+    return theta ** -(torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
 
 
 def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:

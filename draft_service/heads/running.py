@@ -1,4 +1,4 @@
-"""A head as a source runs it: few rows at a time, its vocabulary spread over the target's."""
+"""A head as a source runs it: few rows at a time."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from draft_service.heads import files
 from draft_service.heads.files import Head
 from draft_service.heads.shape import Kind, Shape
 from draft_service.heads.target import TargetParts, load_parts
+from draft_service.sources.growing import Few
 
 _SHIPPED = Path(__file__).parents[1] / "weights"
-_NEVER = -1e4  # finite, so that a grammar that leaves only what a head cannot guess still leaves numbers
 
 
 class RunningHead:
     """
     Attributes:
-        head: its linears in int8 where the kernel is there.
+        head: its linears in int8 where that was asked for.
         version: what it is called in answers.
+        few: the tokens that its logits are of.
     """
 
     def __init__(
-        self, head: Head, parts: TargetParts, vocabulary: Tensor, version: str, threads: int
+        self, head: Head, parts: TargetParts, vocabulary: Tensor, version: str, *, int8_threads: int = 0
     ) -> None:
         """
         Args:
+            int8_threads: 0: weights stay float32; else they are int8, and multiplied by so many threads.
             parts: of the target.
             vocabulary: int64 [head's vocabulary], token ids.
         """
@@ -40,26 +42,25 @@ class RunningHead:
         self.shape: Shape = head.shape
         self.version = version
         self._embedding = parts.embedding
-        self._vocabulary = vocabulary
+        self.few = Few(vocabulary, len(parts.embedding))
         out = nn.Linear(self.shape.hidden, len(vocabulary), bias=False)
         with torch.no_grad():
             head.norm.copy_(parts.norm)
             out.weight.copy_(parts.head.float())
         self._out = nn.Sequential(out)  # so that it can be replaced within
         self._out.requires_grad_(False)
-        quantise = linear.quantise_linears
-        quantise(head, lambda _: Format.INT8_GROUPED, threads)
-        quantise(self._out, lambda _: Format.INT8_GROUPED, threads)
+        if int8_threads:
+            for module in (head, self._out):
+                linear.quantise_linears(module, lambda _: Format.INT8_GROUPED, int8_threads)
 
     def embeddings(self, token_ids: list[int]) -> Tensor:
         """float32 [tokens, hidden]."""
         return self._embedding[torch.tensor(token_ids)].float()
 
     def logits(self, features: Tensor) -> Tensor:
-        """[rows, hidden] to [rows, target's vocabulary]."""
-        own: Tensor = self._out(features)
-        spread = torch.full((len(own), len(self._embedding)), _NEVER)
-        return spread.index_copy_(1, self._vocabulary, own)
+        """[rows, hidden] to [rows, head's vocabulary]."""
+        said: Tensor = self._out(features)
+        return said
 
 
 def load(config: Config, folder: str, kind: Kind) -> RunningHead:
@@ -76,9 +77,13 @@ def load(config: Config, folder: str, kind: Kind) -> RunningHead:
     sizes = (target.hidden_size, target.num_hidden_layers)
     if sizes != (file.shape.hidden, file.shape.layers[-1]) or int(file.vocabulary.max()) >= target.vocab_size:
         raise ConfigError(f"{path} is not for this target", field="head")
-    parts = load_parts(folder, file.vocabulary)
-    torch.set_num_threads(1)  # idle OpenMP threads would spin on the cores that others need
-    return RunningHead(file.module(), parts, file.vocabulary, file.version, config.threads or 1)
+    if config.weights not in ("auto", "int8", "float32"):
+        raise ConfigError(f"a head has weights int8 or float32, not {config.weights}", field="weights")
+    parts, threads = load_parts(folder, file.vocabulary), config.threads or 1
+    int8 = config.weights != "float32"
+    torch.set_num_threads(1 if int8 else threads)  # idle OpenMP threads would spin where others compute
+    int8_threads = threads if int8 else 0
+    return RunningHead(file.module(), parts, file.vocabulary, file.version, int8_threads=int8_threads)
 
 
 def pick_layers(states: Tensor, sent: tuple[int, ...], wanted: tuple[int, ...], hidden: int) -> Tensor:

@@ -66,7 +66,8 @@ class _Rows:
 
     Attributes:
         slot: where the rows' keys and values go.
-        mask: [rows, slots up to the last row's]; None: all are seen.
+        first: the first slot that is seen.
+        mask: [rows, slots from ``first`` up to the last row's]; None: all are seen.
     """
 
     cache: _Cache
@@ -74,6 +75,7 @@ class _Rows:
     features: Tensor
     positions: list[int]
     slot: int
+    first: int
     mask: Tensor | None
 
 
@@ -134,7 +136,7 @@ class EagleSource:
         cache = self._caches.get(session.session_id)
         if cache is None:
             cache = self._caches[session.session_id] = _Cache.of(self._running)
-        return _Draft(session, cache, Growth(session))
+        return _Draft(session, cache, Growth(session, few=self._running.few))
 
     def _catch_up(self, drafts: Sequence[_Draft]) -> None:
         """The rows of committed tokens that have come since; the last one says what follows."""
@@ -159,7 +161,7 @@ class EagleSource:
         else:
             cache.length -= cache.end - first
         count = end - first
-        if cache.length + count > self._window:
+        if cache.length + count > 2 * self._window:
             cache.shrink(self._window)
         states = running.pick_layers(
             session.states.since(first), session.hidden_layers, self.hidden_layers, self.hidden_size
@@ -173,6 +175,7 @@ class EagleSource:
             self._head.features(states),
             list(range(first, end)),
             slot,
+            0,
             _causal(slot, count, self._window),
         )
 
@@ -192,6 +195,7 @@ class EagleSource:
         cache, before = draft.cache, len(draft.made)
         features = [draft.features[draft.made[path[:-1]]] if path[:-1] else draft.root for path in paths]
         draft.made.update((path, before + index) for index, path in enumerate(paths))
+        first = max(cache.length - self._window, 0)
         chain = draft.session.tree_width == 1
         return _Rows(
             cache,
@@ -199,7 +203,8 @@ class EagleSource:
             torch.cat(features),
             [cache.end + len(path) - 1 for path in paths],
             cache.length + before,
-            None if chain else _branches(cache.length, draft.made, paths),
+            first,
+            None if chain else _branches(cache.length - first, draft.made, paths),
         )
 
     def _pass(self, parts: Sequence[_Rows]) -> list[Tensor]:
@@ -223,10 +228,11 @@ def _ready(session: Session) -> bool:
 
 
 def _attend(part: _Rows, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Write the rows' keys and values, then [heads, rows, size] over all slots up to them."""
+    """Write the rows' keys and values, then attend: [heads, rows, size]."""
     part.cache.write(part.slot, key, value)
     stop = part.slot + key.shape[1]
-    keys, values = part.cache.keys[:, :stop], part.cache.values[:, :stop]
+    seen = slice(part.first, stop)
+    keys, values = part.cache.keys[:, seen], part.cache.values[:, seen]
     folded = query.reshape(len(keys), -1, query.shape[-1])
     mask = None if part.mask is None else part.mask.repeat(len(query) // len(keys), 1)
     attended = F.scaled_dot_product_attention(folded[None], keys[None], values[None], attn_mask=mask)
@@ -239,7 +245,7 @@ def _causal(slot: int, count: int, window: int) -> Tensor:
 
 
 def _branches(length: int, made: dict[tuple[int, ...], int], paths: Sequence[tuple[int, ...]]) -> Tensor:
-    """[paths, slots]: what was committed, and each one's own branch."""
+    """[paths, slots]: ``length`` of what was committed, and each one's own branch."""
     mask = torch.zeros(len(paths), length + len(made), dtype=torch.bool)
     mask[:, :length] = True
     for row, path in enumerate(paths):

@@ -7,6 +7,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from common import sampling, trees
@@ -14,6 +15,26 @@ from common.types import Mode, SparseDistribution
 from draft_service.session import Session
 from draft_service.sources.base import Guess
 from draft_service.sources.beliefs import adjusted, beliefs
+
+_NEVER = -1e4  # finite, so that where a grammar leaves none of a few tokens there still are numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Few:
+    """The tokens that a model's logits are of, where they are not of all ``size`` of the vocabulary.
+
+    What takes all of them into account costs several times as much over a whole vocabulary, most of it zeros.
+
+    Attributes:
+        token_ids: int64 [tokens].
+    """
+
+    token_ids: Tensor
+    size: int
+
+    def spread(self, logits: Tensor) -> Tensor:
+        """[tokens] to [size]."""
+        return torch.full((self.size,), _NEVER).index_copy_(0, self.token_ids, logits)
 
 
 @dataclass(slots=True, eq=False)
@@ -45,11 +66,16 @@ class Growth:
     worth more, nothing that depends on what it turned out to be can push it out.
     """
 
-    def __init__(self, session: Session, deepest: int | None = None) -> None:
-        """``deepest``: how many tokens on the model can say something at all; None: any number."""
+    def __init__(self, session: Session, deepest: int | None = None, few: Few | None = None) -> None:
+        """
+        Args:
+            deepest: how many tokens on the model can say something at all; None: any number.
+            few: what its logits are of; None: the whole vocabulary.
+        """
         session.follow()
         self._session = session
         self._deepest = deepest
+        self._few = few
         self._root = _Node((), 0, 1.0)
         self._nodes: list[_Node] = []
         self._parents: list[int] = []
@@ -120,6 +146,10 @@ class Growth:
         if len(node.path) == self._deepest:
             return []
         session = self._session
+        if self._few and not (
+            session.sampling.greedy and sampling.changes_nothing(session.sampling, session.allowed)
+        ):
+            logits = self._few.spread(logits)
         if session.mode is Mode.REJECTION and not session.sampling.greedy:
             probs = sampling.probabilities(adjusted(session, logits, node.path), session.sampling)[0]
             position = len(session.tokens) + len(node.path)
@@ -128,10 +158,12 @@ class Growth:
 
     def _ranked(self, node: _Node, said: Tensor) -> list[_Node]:
         """The likeliest tokens to be the target's choice."""
-        best = said.topk(min(self._session.tree_width, len(said)))
+        values, token_ids = said.topk(min(self._session.tree_width, len(said)))
+        if self._few and len(said) < self._few.size:
+            token_ids = self._few.token_ids[token_ids]
         return [
             _Node((*node.path, token_id), 0, node.worth * belief)
-            for token_id, belief in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            for token_id, belief in zip(token_ids.tolist(), values.tolist(), strict=True)
             if belief > 0
         ]
 

@@ -13,7 +13,7 @@ from draft_service.heads.medusa import MedusaHead
 from draft_service.heads.running import RunningHead
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
-from draft_service.sources.growing import Growth
+from draft_service.sources.growing import Few, Growth
 
 
 def make(config: Config, folder: str) -> MedusaSource:
@@ -44,14 +44,14 @@ class MedusaSource:
         if ready:
             said = self._say(ready)
             for index, session in enumerate(ready):
-                results[session] = _grown(session, said[:, index])
+                results[session] = _grown(session, said[:, index], self._running.few)
         return [results[session] for session in sessions]
 
     def close(self, session_id: str) -> None:
         return
 
     def _say(self, sessions: Sequence[Session]) -> Tensor:
-        """Logits of every head, [depth, sessions, vocabulary]."""
+        """Logits of every head, [depth, sessions, head's vocabulary]."""
         states = torch.cat([self._latest(session) for session in sessions])
         embeddings = self._running.embeddings([session.tokens[-1] for session in sessions])
         features: Tensor = self._head(embeddings, states)
@@ -69,9 +69,9 @@ def _ready(session: Session) -> bool:
     return states is not None and states.first < states.end == len(session.tokens) - 1
 
 
-def _grown(session: Session, said: Tensor) -> Guess:
-    """``said``: [depth, vocabulary]."""
-    growth = Growth(session, deepest=len(said))
+def _grown(session: Session, said: Tensor, few: Few) -> Guess:
+    """``said``: [depth, tokens of ``few``]."""
+    growth = Growth(session, len(said), few)
     growth.plant(said[0])
     while not growth.finished:
         depths = [min(len(path), len(said) - 1) for path in growth.paths]

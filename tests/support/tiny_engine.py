@@ -10,7 +10,7 @@ from common.model.runner import ModelRunner, model_thread
 from common.model.tokenizer import Tokenizer
 from tests.support.models import tiny_tokenizer
 from verify_service.admission import Admission
-from verify_service.drafts.hub import DraftHub
+from verify_service.drafts.hub import DraftHub, Hidden
 from verify_service.drafts.link import DraftLink, Link
 from verify_service.engine import Engine
 from verify_service.scheduler import Scheduler
@@ -26,6 +26,7 @@ def tiny_engine(
     num_blocks: int = NUM_BLOCKS,
     max_batch_tokens: int = 128,
     wait_seconds: float = 5.0,
+    hidden_layers: tuple[int, ...] = (),
 ) -> tuple[Engine, DraftHub]:
     """Answers end at their ``max_tokens`` alone. The hub is to be shut down."""
     tokenizer, vocabulary = Tokenizer(tiny_tokenizer()), int(model.config.vocab_size)
@@ -40,11 +41,12 @@ def tiny_engine(
         max_block_size=16,
         fact_checks=False,
     )
-    hub = DraftHub(tokenizer.fingerprint, vocabulary, wait_seconds, make_link)
+    hidden = Hidden(hidden_layers, int(model.config.hidden_size) if hidden_layers else 0)
+    hub = DraftHub(tokenizer.fingerprint, vocabulary, wait_seconds, make_link, hidden=hidden)
     engine = Engine(
         admission,
         Scheduler(BlockManager(num_blocks), 16, 64, max_batch_tokens),
-        ModelRunner(model, num_blocks),
+        ModelRunner(model, num_blocks, hidden_layers),
         model_thread(),
         drafts=hub,
         tags=TagReader(""),

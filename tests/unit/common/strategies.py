@@ -96,6 +96,9 @@ opens = st.builds(
     publish=st.booleans(),
     grammar=texts,
     held_tokens=st.dictionaries(uint32, uint32, max_size=3),
+    hidden_layers=token_ids.map(tuple),
+    hidden_size=uint32,
+    hidden_states=hidden_states,
     tenant=texts,
 )
 commits = st.builds(
@@ -106,6 +109,7 @@ commits = st.builds(
     accepted_nodes=token_ids.map(tuple),
     token_ids=token_ids.map(tuple),
     block_size=uint32,
+    hidden_states=hidden_states,
     tree_width=uint32,
     hidden_states=hidden_states,
 )

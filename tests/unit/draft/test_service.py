@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -94,7 +93,7 @@ async def test_a_target_of_another_vocabulary_is_refused_and_told_both(
         (opening(tokens=[1, 64]), "token_ids"),
         (opening(tree_width=9), "tree_width"),
         (opening(tree_width=2, publish=True), "chains"),
-        (replace(opening(), hidden_layers=(1,)), "hidden_size"),
+        (opening(hidden_layers=(2,)), "hidden_size"),
         (opening(tenant="t" * 65), "tenant"),
         (opening(sampling=SamplingParams(logit_bias={64: 1.0})), "logit_bias"),
     ],
