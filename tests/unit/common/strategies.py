@@ -90,9 +90,6 @@ opens = st.builds(
     block_size=uint32,
     max_block_size=counts,
     tree_width=counts,
-    hidden_layers=st.lists(uint32, max_size=3).map(tuple),
-    hidden_size=uint32,
-    hidden_states=hidden_states,
     publish=st.booleans(),
     grammar=texts,
     held_tokens=st.dictionaries(uint32, uint32, max_size=3),
@@ -109,7 +106,6 @@ commits = st.builds(
     accepted_nodes=token_ids.map(tuple),
     token_ids=token_ids.map(tuple),
     block_size=uint32,
-    hidden_states=hidden_states,
     tree_width=uint32,
     hidden_states=hidden_states,
 )
