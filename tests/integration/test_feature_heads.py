@@ -9,16 +9,26 @@ from typing import Any
 import pytest
 import torch
 
-from common.types import Mode, SamplingParams
+from common.types import Close, Mode, SamplingParams, SessionUpdate
 from draft_service.heads.running import RunningHead
 from draft_service.heads.shape import Kind
 from draft_service.sources.base import Source
 from draft_service.sources.eagle import EagleSource
 from draft_service.sources.medusa import MedusaSource
 from tests.integration.test_trees import GREEDY, SEED, answers, draft_service, requests
-from tests.support.heads import VOCABULARY, own_answers, own_states, tiny_parts, tiny_shape, tiny_trainer
+from tests.support.heads import (
+    HIDDEN,
+    VOCABULARY,
+    own_answers,
+    own_states,
+    tiny_parts,
+    tiny_shape,
+    tiny_trainer,
+)
 from tests.support.models import tiny_model
-from tests.support.scripted import Answer
+from tests.support.scripted import Answer, read, running
+from tests.support.source_link import SourceLink
+from tests.support.tiny_engine import tiny_engine
 
 LAYERS = (1, 2)
 SENT = (0, 1, 2)
@@ -100,3 +110,44 @@ async def test_a_head_refuses_a_target_that_does_not_send_what_it_reads(
         drafted = await answers(requests(address, sampling=GREEDY), hidden_layers=(2,))
     assert [answer.token_ids for answer in drafted] == [answer.token_ids for answer in plain]
     assert all(answer.finished.stats.drafts == 0 for answer in drafted)
+
+
+class RecordingLink(SourceLink):
+    """Keeps what was sent: states by position, and the tokens."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.states: dict[int, torch.Tensor] = {}
+        self.again = 0
+        self.tokens: list[int] = []
+
+    def send(self, update: SessionUpdate) -> None:
+        if not isinstance(update, Close) and update.hidden_states:
+            rows = torch.frombuffer(bytearray(update.hidden_states.bfloat16), dtype=torch.bfloat16)
+            for index, row in enumerate(rows.view(-1, len(SENT) * HIDDEN)):
+                position = update.hidden_states.first_position + index
+                self.again += position in self.states
+                self.states[position] = row
+        super().send(update)
+        self.tokens = next((session.tokens for session in self._sessions.values()), self.tokens)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+async def test_the_states_sent_are_those_of_the_committed_tokens_each_once(
+    taught: dict[Kind, RunningHead], width: int
+) -> None:
+    """In chains and in trees, where the accepted rows lie apart."""
+    link = RecordingLink(EagleSource(taught["eagle"]))
+    engine, _ = tiny_engine(tiny_model(SEED), lambda _: link, hidden_layers=SENT)
+    (request, *_) = requests("draft", sampling=SamplingParams(seed=5), tree_width=width)
+    async with running(engine, deadline_seconds=60):
+        answer = await read(engine, request)
+    assert answer.finished.stats.accepted_tokens > 0
+    reference = tiny_model(SEED, attention="sdpa")
+    tokens = torch.tensor([link.tokens])
+    with torch.inference_mode():
+        hidden = reference(tokens, output_hidden_states=True).hidden_states
+    expected = torch.cat([hidden[layer][0] for layer in SENT], -1)
+    assert (sorted(link.states), link.again) == ([*range(len(link.tokens) - 1)], 0)
+    for position, row in link.states.items():
+        torch.testing.assert_close(row.float(), expected[position], rtol=2e-2, atol=2e-2)
