@@ -15,6 +15,7 @@ MODULES: Mapping[str, str] = MappingProxyType(
     {
         "ngram": "draft_service.sources.ngram",
         "suffix": "draft_service.sources.suffix",
+        "retrieval": "draft_service.sources.retrieval",
         "self": "draft_service.sources.self_draft",
     }
 )
