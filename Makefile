@@ -4,7 +4,7 @@ READY  := $(VENV)/.ready
 CODE   := common draft_service verify_service fact_check_service router gateway tandem bench training tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format protos lock bench bench-peers bench-quality peers train-draft
+.PHONY: help setup serve test check format protos lock bench bench-peers bench-quality peers train-draft datastore
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ format: setup ## fix what ruff can fix
 
 protos: setup ## regenerate the committed stubs
 	protos/generate.sh
+
+datastore: setup ## make a folder DATASTORE for the source retrieval from the files and folders DOCUMENTS
+	$(PYTHON) -m draft_service.datastore $(DOCUMENTS) --out $(DATASTORE)
 
 lock: setup ## pin the newest versions that pyproject.toml allows
 	$(VENV)/bin/pip-compile -q --upgrade --extra dev --strip-extras --allow-unsafe --no-header --no-annotate \

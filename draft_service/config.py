@@ -20,9 +20,9 @@ class Config:
     Attributes:
         source: one name, or several joined by commas, which make a pool. ``ngram`` looks the last tokens up
             in the session's own text; ``suffix`` also in the tenant's recent answers and in templates;
-            ``self`` runs the target's first layers with its head; ``model`` runs a smaller model; ``cascade``
-            has a model filter the guesses of a cheaper source; ``eagle`` and ``medusa`` run a trained head on
-            the target's hidden states.
+            ``retrieval`` in a datastore of documents; ``self`` runs the target's first layers with its head;
+            ``model`` runs a smaller model; ``cascade`` has a model filter the guesses of a cheaper source;
+            ``eagle`` and ``medusa`` run a trained head on the target's hidden states.
         model: the target, as the verify service names it; ``ngram`` reads its tokenizer only.
         draft_model: the smaller model of ``model``, named like ``model``.
         vocabulary_file: the tokens that the head of ``draft_model`` keeps, JSON or safetensors; empty: all.
@@ -35,6 +35,7 @@ class Config:
         suffix_tokens, suffix_tenant_tokens, suffix_tenants: most tokens of answers that ``suffix`` keeps, of
             one tenant and of all, and of how many tenants.
         templates: a file of texts for ``suffix``, between lines of three dashes; empty: none.
+        datastore: the folder of ``retrieval``, as ``python -m draft_service.datastore`` makes it.
         kv_tokens: size of the KV pool of each source that runs a model.
         prefill_tokens: most tokens per session that one drafting round of such a source prefills.
         weights, backend, threads: of draft models, as of the verify service; a head has one
@@ -65,6 +66,7 @@ class Config:
     suffix_tenant_tokens: Positive = 65_536
     suffix_tenants: Positive = 256
     templates: str = ""
+    datastore: str = ""
     kv_tokens: Annotated[int, Field(ge=64)] = 32_768
     prefill_tokens: Annotated[int, Field(ge=16)] = 256
     max_sessions: Positive = 256

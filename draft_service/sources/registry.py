@@ -19,6 +19,7 @@ MODULES: Mapping[str, str] = MappingProxyType(
         "eagle": "draft_service.sources.eagle",
         "medusa": "draft_service.sources.medusa",
         "suffix": "draft_service.sources.suffix",
+        "retrieval": "draft_service.sources.retrieval",
         "self": "draft_service.sources.self_draft",
     }
 )
