@@ -17,8 +17,8 @@ class Config:
     """
     Attributes:
         source: ``ngram`` looks the last tokens up in the session's own text; ``suffix`` also in the tenant's
-            recent answers and in templates; ``retrieval`` in a datastore of documents; ``self`` runs the
-            target's first layers with its head.
+            recent answers and in templates; ``retrieval`` in a datastore of documents; ``rules``
+            matches them with expressions; ``self`` runs the target's first layers with its head.
         model: the target, as the verify service names it; others than ``self`` read its tokenizer only.
         layers: how many of the target's layers ``self`` keeps.
         max_ngram, min_ngram: longest and shortest tail ``ngram`` looks up.
@@ -26,6 +26,7 @@ class Config:
             one tenant and of all, and of how many tenants.
         templates: a file of texts for ``suffix``, between lines of three dashes; empty: none.
         datastore: the folder of ``retrieval``, as ``python -m draft_service.datastore`` makes it.
+        rules: a TOML file for ``rules``; empty: the packaged one.
         kv_tokens: size of the KV pool of ``self``.
         prefill_tokens: most tokens per session that one drafting round of ``self`` prefills.
         weights, backend, threads: of ``self``, as of the verify service.
@@ -35,7 +36,7 @@ class Config:
     host: str = "127.0.0.1"
     port: Port = 50053
     metrics_port: Port = 9103
-    source: Literal["ngram", "suffix", "retrieval", "self"] = "ngram"
+    source: Literal["ngram", "suffix", "retrieval", "rules", "self"] = "ngram"
     model: str = "smollm2-135m-instruct"
     device: str = "auto"
     weights: WeightsName = "auto"
@@ -49,6 +50,7 @@ class Config:
     suffix_tenants: Positive = 256
     templates: str = ""
     datastore: str = ""
+    rules: str = ""
     kv_tokens: Annotated[int, Field(ge=64)] = 32_768
     prefill_tokens: Annotated[int, Field(ge=16)] = 256
     max_sessions: Positive = 256

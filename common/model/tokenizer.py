@@ -46,6 +46,10 @@ class Tokenizer:
         """Token ids of a plain text, with the special tokens the tokenizer itself adds."""
         return list(self._tokenizer(text)["input_ids"])
 
+    def encode_part(self, text: str) -> list[int]:
+        """Token ids of a piece of a text: no special tokens are added."""
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
     def encode_conversation(self, messages: Sequence[Message]) -> list[int]:
         """Token ids of a conversation through the model's chat template, ready for the answer.
 

@@ -16,6 +16,7 @@ MODULES: Mapping[str, str] = MappingProxyType(
         "ngram": "draft_service.sources.ngram",
         "suffix": "draft_service.sources.suffix",
         "retrieval": "draft_service.sources.retrieval",
+        "rules": "draft_service.sources.rules",
         "self": "draft_service.sources.self_draft",
     }
 )

@@ -20,7 +20,7 @@ _SECONDS = 0.002  # longest one expression may take; then the rule says nothing
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``pattern`` matches up to the end of the text; ``continuation`` may name its groups, ``\\1``, ``\\g<x>``."""
+    """``pattern`` matches up to the end of the text; ``continuation`` may hold its groups, ``\\1`` or ``\\g<x>``."""
 
     name: str
     pattern: Any

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,8 +19,14 @@ from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
 from draft_service.servicer import DraftServicer
 from draft_service.sources.base import Source
+from draft_service.sources.datastore import Datastore, sort_suffixes
+from draft_service.sources.history import History
 from draft_service.sources.ngram import NgramSource
+from draft_service.sources.retrieval import RetrievalSource
+from draft_service.sources.rule_file import load_rules
+from draft_service.sources.rules import RuleSource
 from draft_service.sources.self_draft import SelfSource
+from draft_service.sources.suffix import SuffixSource
 from draft_service.vocabulary import Vocabulary
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc
 from tests.support.models import CONTEXT_LENGTH, reference_greedy, tiny_model, tiny_tokenizer
@@ -30,6 +37,7 @@ from tests.support.tiny_engine import tiny_engine
 GREEDY = SamplingParams(temperature=0)
 SEED = 11
 ANSWER_TOKENS = 24
+SEEN = np.random.default_rng(3).integers(0, 8, 4096, np.uint32)  # what the sources of text have read before
 
 
 def noisy_copy(noise: float) -> Any:
@@ -45,6 +53,12 @@ def noisy_copy(noise: float) -> Any:
 def source_of(kind: str) -> Source:
     if kind == "ngram":
         return NgramSource(4, 1)
+    if kind == "suffix":
+        return SuffixSource(History(4096, 4096, 4), [SEEN.tolist()])
+    if kind == "retrieval":
+        return RetrievalSource(Datastore(SEEN.astype(">u4"), sort_suffixes(SEEN).astype("<u4")))
+    if kind == "rules":
+        return RuleSource(Tokenizer(tiny_tokenizer()), load_rules(""))
     model = noisy_copy(0.15) if kind == "noisy" else tiny_model(SEED + 1)
     return SelfSource(ModelRunner(model, 256), 256, 64, "v")
 
@@ -91,7 +105,7 @@ async def answers(asked: list[GenerateRequest], **options: Any) -> list[Answer]:
 
 
 @pytest.mark.parametrize("width", [2, 4])
-@pytest.mark.parametrize("kind", ["noisy", "unrelated", "ngram"])
+@pytest.mark.parametrize("kind", ["noisy", "unrelated", "ngram", "suffix", "retrieval", "rules"])
 @pytest.mark.parametrize(
     "sampling",
     [GREEDY, SamplingParams(seed=5), SamplingParams(seed=-7, top_p=0.9, repetition_penalty=1.2)],
