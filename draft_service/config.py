@@ -20,7 +20,8 @@ class Config:
     Attributes:
         source: one name, or several joined by commas, which make a pool. ``ngram`` looks the last tokens up
             in the session's own text; ``suffix`` also in the tenant's recent answers and in templates;
-            ``retrieval`` in a datastore of documents; ``self`` runs the target's first layers with its head;
+            ``retrieval`` in a datastore of documents; ``rules`` matches the text with expressions; ``self``
+            runs the target's first layers with its head;
             ``model`` runs a smaller model; ``cascade`` has a model filter the guesses of a cheaper source;
             ``eagle`` and ``medusa`` run a trained head on the target's hidden states.
         model: the target, as the verify service names it; ``ngram`` reads its tokenizer only.
@@ -36,6 +37,7 @@ class Config:
             one tenant and of all, and of how many tenants.
         templates: a file of texts for ``suffix``, between lines of three dashes; empty: none.
         datastore: the folder of ``retrieval``, as ``python -m draft_service.datastore`` makes it.
+        rules: a TOML file for ``rules``; empty: the packaged one.
         kv_tokens: size of the KV pool of each source that runs a model.
         prefill_tokens: most tokens per session that one drafting round of such a source prefills.
         weights, backend, threads: of draft models, as of the verify service; a head has one
@@ -67,6 +69,7 @@ class Config:
     suffix_tenants: Positive = 256
     templates: str = ""
     datastore: str = ""
+    rules: str = ""
     kv_tokens: Annotated[int, Field(ge=64)] = 32_768
     prefill_tokens: Annotated[int, Field(ge=16)] = 256
     max_sessions: Positive = 256

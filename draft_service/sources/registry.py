@@ -20,6 +20,7 @@ MODULES: Mapping[str, str] = MappingProxyType(
         "medusa": "draft_service.sources.medusa",
         "suffix": "draft_service.sources.suffix",
         "retrieval": "draft_service.sources.retrieval",
+        "rules": "draft_service.sources.rules",
         "self": "draft_service.sources.self_draft",
     }
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tokenizers.models import WordLevel
@@ -22,11 +23,17 @@ from draft_service.publisher import Publisher
 from draft_service.servicer import DraftServicer
 from draft_service.sources.base import Source
 from draft_service.sources.cascade import CascadeSource
+from draft_service.sources.datastore import Datastore, sort_suffixes
 from draft_service.sources.engines import DraftModel
+from draft_service.sources.history import History
 from draft_service.sources.ngram import NgramSource
 from draft_service.sources.paged import PagedSource
 from draft_service.sources.pool import BestSource, MergingSource
 from draft_service.sources.reencode import ReencodingSource
+from draft_service.sources.retrieval import RetrievalSource
+from draft_service.sources.rule_file import load_rules
+from draft_service.sources.rules import RuleSource
+from draft_service.sources.suffix import SuffixSource
 from draft_service.vocabulary import Vocabulary
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc
 from tests.support.models import CONTEXT_LENGTH, reference_greedy, tiny_model, tiny_tokenizer
@@ -38,7 +45,7 @@ from verify_service import metrics
 GREEDY = SamplingParams(temperature=0)
 SEED = 11
 ANSWER_TOKENS = 24
-KINDS = ["noisy", "unrelated", "ngram", "cascade", "merge", "best", "re-encoded"]
+SEEN = np.random.default_rng(3).integers(0, 8, 4096, np.uint32)  # what the sources of text have read before
 
 
 def noisy_copy(noise: float) -> Any:
@@ -55,13 +62,22 @@ def draft_model(model: Any) -> DraftModel:
     return DraftModel(ModelRunner(model, 256), 256, "v")
 
 
+TEXT_SOURCES: dict[str, Callable[[], Source]] = {
+    "ngram": lambda: NgramSource(4, 1),
+    "suffix": lambda: SuffixSource(History(4096, 4096, 4), [SEEN.tolist()]),
+    "retrieval": lambda: RetrievalSource(Datastore(SEEN.astype(">u4"), sort_suffixes(SEEN).astype("<u4"))),
+    "rules": lambda: RuleSource(Tokenizer(tiny_tokenizer()), load_rules("")),
+}
+KINDS = ["noisy", "unrelated", "cascade", "merge", "best", "re-encoded", *TEXT_SOURCES]
+
+
 def source_of(kind: str) -> Source:
+    if kind in TEXT_SOURCES:
+        return TEXT_SOURCES[kind]()
     if kind == "re-encoded":
         return in_another_vocabulary()
     model = draft_model(tiny_model(SEED + 1) if kind == "unrelated" else noisy_copy(0.15))
     match kind:
-        case "ngram":
-            return NgramSource(4, 1)
         case "cascade":
             return CascadeSource(NgramSource(4, 1), model, 64, 0.1)
         case "merge":
