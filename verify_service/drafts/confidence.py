@@ -53,6 +53,7 @@ def only(block: Block, nodes: Sequence[int]) -> Block:
         probabilities=tuple(block.probabilities[node] for node in nodes) if block.probabilities else (),
         distributions=tuple(block.distributions[node] for node in nodes) if block.distributions else (),
         confidences=tuple(block.confidences[node] for node in nodes) if block.confidences else (),
+        sources=tuple(block.sources[node] for node in nodes) if block.sources else (),
     )
 
 
