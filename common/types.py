@@ -136,14 +136,21 @@ class Block:
 
     def prefix(self, length: int) -> Block:
         """The block's first ``length`` guesses."""
+        return self.only(range(min(length, len(self.token_ids))))
+
+    def only(self, nodes: Sequence[int]) -> Block:
+        """The block with these of its guesses, in their order; parents are among them."""
+        if len(nodes) == len(self.token_ids):
+            return self
+        places = {-1: -1} | {node: place for place, node in enumerate(nodes)}
         return replace(
             self,
-            token_ids=self.token_ids[:length],
-            parents=self.parents[:length],
-            probabilities=self.probabilities[:length],
-            distributions=self.distributions[:length],
-            confidences=self.confidences[:length],
-            sources=self.sources[:length],
+            token_ids=tuple(self.token_ids[node] for node in nodes),
+            parents=tuple(places[self.parents[node]] for node in nodes) if self.parents else (),
+            probabilities=tuple(self.probabilities[node] for node in nodes) if self.probabilities else (),
+            distributions=tuple(self.distributions[node] for node in nodes) if self.distributions else (),
+            confidences=tuple(self.confidences[node] for node in nodes) if self.confidences else (),
+            sources=tuple(self.sources[node] for node in nodes) if self.sources else (),
         )
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
 
 from common.types import Block
 
@@ -39,22 +37,6 @@ def sure_enough(block: Block, least: float) -> tuple[int, ...]:
         if parent in kept and belief >= least:
             kept.add(node)
     return tuple(sorted(kept - {-1}))
-
-
-def only(block: Block, nodes: Sequence[int]) -> Block:
-    """The block with these of its guesses; parents are among them."""
-    if len(nodes) == len(block.token_ids):
-        return block
-    places = {-1: -1} | {node: place for place, node in enumerate(nodes)}
-    return replace(
-        block,
-        token_ids=tuple(block.token_ids[node] for node in nodes),
-        parents=tuple(places[block.parents[node]] for node in nodes) if block.parents else (),
-        probabilities=tuple(block.probabilities[node] for node in nodes) if block.probabilities else (),
-        distributions=tuple(block.distributions[node] for node in nodes) if block.distributions else (),
-        confidences=tuple(block.confidences[node] for node in nodes) if block.confidences else (),
-        sources=tuple(block.sources[node] for node in nodes) if block.sources else (),
-    )
 
 
 def _before_the_draw(block: Block) -> list[float]:

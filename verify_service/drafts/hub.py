@@ -25,7 +25,7 @@ from common.types import (
 )
 from verify_service import metrics
 from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared
-from verify_service.drafts.confidence import only, sure_enough
+from verify_service.drafts.confidence import sure_enough
 from verify_service.drafts.control.base import NOTHING, Choice, Policy, State
 from verify_service.drafts.control.fixed import Fixed
 from verify_service.drafts.link import DraftLink, Link
@@ -337,7 +337,7 @@ class DraftHub:
         if not kept:
             metrics.BLOCKS.labels("empty").inc()
         elif sequence.facts:
-            sequence.facts.add_block(only(honest, kept))
+            sequence.facts.add_block(honest.only(kept))
 
     def _honest(self, block: Block, sequence: Sequence) -> Block:
         """A q that the guesses were not drawn from is not used: one-hot is exact for any guess."""

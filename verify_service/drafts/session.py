@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from common.types import Block, DraftEndpoint, HiddenStates
 from verify_service import metrics
-from verify_service.drafts.confidence import only
 from verify_service.drafts.control import outcome
 from verify_service.drafts.control.base import NOTHING, Choice, Controller, Outcome, Place
 from verify_service.sequence import Sequence
@@ -91,7 +90,7 @@ class DraftedSession:
         elif self.live:
             self.waited = 0.0
         self.live = True
-        self.block = self.offered = only(block, kept)
+        self.block = self.offered = block.only(kept)
         self.kept = kept
         self.asked = 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.types import Block, SparseDistribution
-from verify_service.drafts.confidence import only, sure_enough
+from verify_service.drafts.confidence import sure_enough
 
 # 0 ─┬─ 2 ── 4
 #    └─ 3
@@ -28,13 +28,13 @@ def spread(*tops: float) -> tuple[SparseDistribution, ...]:
 
 def test_a_chain_ends_before_its_first_unsure_guess() -> None:
     assert sure_enough(CHAIN, 0.25) == (0,)
-    assert only(CHAIN, (0,)) == CHAIN.prefix(1)
+    assert CHAIN.only((0,)) == CHAIN.prefix(1)
 
 
 def test_an_unsure_guess_of_a_tree_takes_its_descendants_with_it_and_nothing_else() -> None:
     kept = sure_enough(TREE, 0.25)
     assert kept == (0, 3)
-    cut = only(TREE, kept)
+    cut = TREE.only(kept)
     assert (cut.token_ids, cut.parents) == ((5, 8), (-1, 0))
     assert (cut.confidences, cut.probabilities) == ((0.9, 0.5), (1.0, 1.0))
 
@@ -42,7 +42,7 @@ def test_an_unsure_guess_of_a_tree_takes_its_descendants_with_it_and_nothing_els
 def test_a_block_without_confidences_is_not_cut() -> None:
     block = Block(1, 9, (5, 6, 7))
     assert sure_enough(block, 1.0) == (0, 1, 2)
-    assert only(block, (0, 1, 2)) is block
+    assert block.only((0, 1, 2)) is block
 
 
 def test_at_no_least_confidence_all_is_kept() -> None:
