@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 _SETTLING = 4  # steps after a change that still feel the way before
 _EPOCH = 48  # steps
-_MEMORY = 6.0  # epochs that a way's rate remembers
+_MEMORY = 16.0  # epochs that a rate remembers
 _ROUNDS = 2  # of epochs in which every way is tried before one is chosen
 _LEAST_GAIN = 1.02  # what a way must bring over the first
 _SHORTEST_GAP, _LONGEST_GAP = 4, 64  # epochs between two trials of other ways
@@ -19,10 +19,9 @@ class _Way:
     tokens: float = 0.0
     seconds: float = 0.0
 
-    def remember(self, tokens: float, seconds: float) -> None:
-        fading = 1 - 1 / _MEMORY
-        self.tokens = fading * self.tokens + tokens
-        self.seconds = fading * self.seconds + seconds
+    def fade(self) -> None:
+        self.tokens *= 1 - 1 / _MEMORY
+        self.seconds *= 1 - 1 / _MEMORY
 
     @property
     def rate(self) -> float:
@@ -60,7 +59,10 @@ class Trial:
             self._epoch.tokens += tokens
             self._epoch.seconds += seconds
         if self._steps == _SETTLING + _EPOCH:
-            self._ways[self.way].remember(self._epoch.tokens, self._epoch.seconds)
+            for way in self._ways:
+                way.fade()
+            self._ways[self.way].tokens += self._epoch.tokens
+            self._ways[self.way].seconds += self._epoch.seconds
             self._steps, self._epoch = 0, _Way()
             self.way = self._next()
 
