@@ -129,6 +129,10 @@ class Block:
         """``parents``, spelled out for a chain too."""
         return self.parents or trees.chain(len(self.token_ids))
 
+    def source_of(self, node: int) -> str:
+        """Who made a guess: ``source``, and which of the sources in it where the block says so."""
+        return f"{self.source}/{self.sources[node]}" if self.sources else self.source
+
     def shallow(self, depth: int) -> Block:
         """The guesses before the first that is more than ``depth`` tokens from the root."""
         deep = (node for node, found in enumerate(trees.depths(self.tree)) if found >= depth)
