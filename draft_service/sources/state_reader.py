@@ -26,6 +26,6 @@ class StateReader:
 
 
 def ready(session: Session) -> bool:
-    """Whether the states of all tokens but the last one, which the target has not run, are there."""
+    """Whether the states of all committed tokens but the last, which the target has not run, are there."""
     states = session.states
-    return states is not None and states.first < states.end == len(session.tokens) - 1
+    return states is not None and states.first < states.end == session.num_committed - 1
