@@ -197,9 +197,29 @@ class DraftHub:
         session.controller.close()
         self._turn(session, off=False)
         if session.endpoint:
-            self._links[session.endpoint.address].send(Close(sequence.session_id))
+            link = self._links[session.endpoint.address]
+            self._tell_the_end(session, link)
+            link.send(Close(sequence.session_id))
             session.detach()
             self._answered.set()
+
+    @staticmethod
+    def _tell_the_end(session: DraftedSession, link: Link) -> None:
+        """The tokens that the draft has not been told: it may learn from whole answers. One that has never
+        answered may have refused the session, and is told nothing."""
+        sequence = session.sequence
+        untold = tuple(sequence.tokens[session.told :])
+        if session.live and untold:
+            link.send(
+                Commit(
+                    session_id=sequence.session_id,
+                    base_length=session.told,
+                    block_id=0,
+                    accepted_nodes=(),
+                    token_ids=untold,
+                    block_size=0,
+                )
+            )
 
     async def shutdown(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()))

@@ -78,6 +78,28 @@ async def test_the_first_block_is_not_waited_for_and_later_ones_are() -> None:
     assert bench.hub.peek(sequence) is not None
 
 
+async def test_a_draft_is_told_the_end_of_the_answer_and_not_waited_for() -> None:
+    bench = Bench({"a": counts_up})
+    sequence = make_sequence(PROMPT, "a")
+    await bench.opened(sequence)
+    bench.step(sequence, accepted=2)
+    told = len(sequence.tokens)
+    sequence.tokens += [4, 8]
+    bench.hub.close(sequence)
+    end = Commit("session", told, block_id=0, accepted_nodes=(), token_ids=(4, 8), block_size=0)
+    assert bench.link().updates[-2:] == [end, Close("session")]
+
+
+async def test_a_draft_that_knows_all_or_never_answered_is_told_nothing_at_the_end() -> None:
+    for propose in (counts_up, never):
+        bench = Bench({"a": propose})
+        sequence = make_sequence(PROMPT, "a")
+        await bench.opened(sequence)
+        sequence.tokens += [4] if propose is never else []
+        bench.hub.close(sequence)
+        assert [type(update) for update in bench.link().updates] == [Open, Close]
+
+
 async def test_a_late_draft_costs_one_wait_budget_in_all_until_the_breakers_pause_is_over() -> None:
     now = 0.0
     bench = Bench({"a": counts_up}, wait_seconds=0.1, clock=lambda: now)
