@@ -10,6 +10,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,8 @@ def main() -> None:
 
 
 def _run(asked: Namespace) -> None:
+    if asked.plot and find_spec("matplotlib") is None:
+        raise ConfigError("--plot needs matplotlib, which the extra training brings")
     target = _Target.of(asked)
     torch.set_num_threads(target.threads)
     found = _answers(asked, target)
