@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from common import trees
-from common.types import Block, SpeculationStats
+from common.draft_types import Block
+from common.types import SpeculationStats
 from verify_service import metrics
 from verify_service.scheduler import Work
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from common import logging
+from common.draft_types import Block
 from common.errors import Internal, InvalidRequest, TandemError
 from common.model.batch import Move, Runner, Segment
 from common.states import StateTail
 from common.types import (
-    Block,
     Delta,
     FactCheck,
     Finished,

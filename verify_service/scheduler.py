@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from common.draft_types import Block
 from common.errors import Overloaded
 from common.model.batch import Move
 from common.model.block_manager import BlockManager
-from common.types import Block
 from verify_service import metrics
 from verify_service.kv import SequenceBlocks
 from verify_service.sequence import Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from common.draft_types import SessionUpdate
 from common.model.runner import model_thread
-from common.types import SessionUpdate
 from draft_service.engine import DraftEngine, Stream
 from draft_service.publisher import Publisher
 from draft_service.sources.base import Source

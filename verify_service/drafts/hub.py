@@ -10,19 +10,8 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 
 from common import logging, noise
-from common.types import (
-    Block,
-    Close,
-    Commit,
-    DraftEndpoint,
-    FactCheck,
-    Mode,
-    Open,
-    Proposed,
-    Refused,
-    SessionAnswer,
-    tenant_key,
-)
+from common.draft_types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, tenant_key
+from common.types import DraftEndpoint, FactCheck, Mode
 from verify_service import metrics
 from verify_service.drafts.ahead import AheadPolicy, Waiting, still_assumed
 from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared

@@ -15,10 +15,11 @@ from transformers import PreTrainedTokenizerFast
 
 from common import trees
 from common.constraint import Constraint, ConstraintKind
+from common.draft_types import Block
 from common.errors import ConfigError
 from common.grammar import lower
 from common.model.tokenizer import Tokenizer
-from common.types import Block, Mode
+from common.types import Mode
 from draft_service.config import Config
 from draft_service.sources import registry
 from draft_service.sources.base import NOTHING

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from common.types import Block, Mode, SamplingParams, SpeculationParams, Stopping
+from common.draft_types import Block
+from common.types import Mode, SamplingParams, SpeculationParams, Stopping
 from tests.support.scripted import (
     CharTokenizer,
     DraftSession,

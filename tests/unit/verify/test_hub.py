@@ -9,15 +9,8 @@ from dataclasses import replace
 import pytest
 
 from common import noise
-from common.types import (
-    Close,
-    Commit,
-    FactCheck,
-    Mode,
-    Open,
-    Refused,
-    SamplingParams,
-)
+from common.draft_types import Close, Commit, Open, Refused
+from common.types import FactCheck, Mode, SamplingParams
 from tests.support.scripted import never
 from tests.unit.verify.hub_bench import PROMPT, VOCABULARY, Bench, counts_up, seconds, updates
 from tests.unit.verify.support import counting, make_sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common import trees
-from common.types import Block
+from common.draft_types import Block
 from verify_service.drafts.control.base import Place
 
 
