@@ -36,8 +36,10 @@ from verify_service import metrics
 from verify_service.acceptance import ACCEPTANCE, Acceptance, TargetRows, Verdict
 from verify_service.admission import Admission
 from verify_service.drafts.hub import DraftHub
+from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.logprobs import token_logprobs
-from verify_service.scheduler import Scheduler, Work
+from verify_service.scheduler import Scheduler, Work, decodes
+from verify_service.segments import likeliest_ahead, segment_of
 from verify_service.sequence import Sequence
 from verify_service.tags import TagReader
 
@@ -48,8 +50,11 @@ log = logging.get("engine")
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
+    """``ahead``: what the target finds likeliest after the rows that were asked about beside the guesses."""
+
     verdict: Verdict
     logprobs: tuple[TokenLogprobs, ...] = ()
+    ahead: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class Engine:
         *,
         drafts: DraftHub,
         tags: TagReader,
+        lookahead: Lookahead | None = None,
         waits: Waits = Waits(),
         acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
     ) -> None:
@@ -83,6 +89,7 @@ class Engine:
         self._runner = runner
         self._drafts = drafts
         self._tags = tags
+        self._lookahead = lookahead
         self._waits = waits
         self._acceptance = acceptance
         self._arrived = asyncio.Event()
@@ -156,28 +163,39 @@ class Engine:
         self._scheduler.admit()
         with _timed("wait"):
             await self._wait_for_drafts()
-        work = self._scheduler.schedule(self._take_block)
+        started = time.perf_counter()
+        work = self._look_ahead(self._scheduler.schedule(self._take_block))
         if not work:
             return
         # Cut here: while the thread runs, a client that leaves takes its sequence's blocks away.
         cuts = [
-            (item, _segment(item, self._drafts.reads_states(item.sequence)), item.completes) for item in work
+            (item, segment_of(item, self._drafts.reads_states(item.sequence)), item.completes)
+            for item in work
         ]
         moves = self._scheduler.take_moves()
-        started = time.perf_counter()
+        committed = _committed(work)
+        ran = time.perf_counter()
         judged = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts, moves)
-        self._observe_pass(work, time.perf_counter() - started)
+        self._observe_pass(work, time.perf_counter() - ran)
         with _timed("emit"):
             for item, result in zip(work, judged, strict=True):
                 if not item.sequence.finished:
                     self._emit(item, result)
+        if self._lookahead and decodes(work):
+            tokens = _committed(work) - committed
+            self._lookahead.observe_step(len(work), tokens, time.perf_counter() - started)
         self._observe()
+
+    def _look_ahead(self, work: list[Work]) -> list[Work]:
+        if self._lookahead is None or not self._lookahead.pays(len(work)):
+            return work
+        return self._scheduler.widen(work, self._lookahead.rows)
 
     def _observe_pass(self, work: Seq[Work], seconds: float) -> None:
         """Rows of a prompt cost another price than rows that are judged, so only the latter are measured."""
         metrics.STEPS.inc()
-        if all(item.count == 1 for item in work):
-            rows = sum(1 + len(item.guesses) for item in work)
+        if decodes(work):
+            rows = sum(item.num_rows for item in work)
             metrics.observe_pass(rows, seconds)
             self._drafts.observe_pass(rows, seconds)
 
@@ -227,6 +245,7 @@ class Engine:
 
     def _judge(self, item: Work, logits: Tensor) -> _Judged | TandemError:
         sequence, block = item.sequence, item.block or _NO_GUESSES
+        logits, ahead = logits[: 1 + len(block.token_ids)], likeliest_ahead(item, logits)
         sampling, allowed = sequence.request.sampling, sequence.allowed
         try:
             if allowed:
@@ -237,7 +256,7 @@ class Engine:
             verdict = self._acceptance[sequence.mode](target, block, sequence.seed)
         except InvalidRequest as error:  # a grammar beyond its limits is its own sequence's affair
             return error
-        return _Judged(verdict, self._logprobs(item, verdict, logits))
+        return _Judged(verdict, self._logprobs(item, verdict, logits), ahead)
 
     def _logprobs(self, item: Work, verdict: Verdict, logits: Tensor) -> tuple[TokenLogprobs, ...]:
         num_top = item.sequence.request.top_logprobs
@@ -269,6 +288,8 @@ class Engine:
         provenance = _provenance(item, verdict)[: len(delivered)]
         text, logprobs = sequence.output.take_text(), judged.logprobs[: len(delivered)]
         sequence.events.put_nowait(Delta(delivered, provenance, text, annotations, logprobs))
+        if self._lookahead and judged.ahead:
+            self._lookahead.learn(sequence, sequence.tokens[base_length - 1], judged.ahead)
         if reason is None:
             self._drafts.commit(sequence, base_length, item.block, verdict.nodes)
         else:
@@ -314,17 +335,8 @@ def _keep_states(item: Work, start: int, judged: _Judged | TandemError | None, h
     item.sequence.states.put(start, rows)
 
 
-def _segment(item: Work, hidden: bool) -> Segment:
-    sequence = item.sequence
-    committed = sequence.tokens[sequence.num_computed : sequence.num_computed + item.count]
-    return Segment(
-        token_ids=[*committed, *item.guesses],
-        start=sequence.num_computed,
-        blocks=sequence.blocks,
-        logits=1 + len(item.guesses) if item.completes else 0,
-        parents=item.block.parents if item.block else (),
-        hidden=hidden,
-    )
+def _committed(work: Seq[Work]) -> int:
+    return sum(len(item.sequence.tokens) for item in work)
 
 
 def _decided(item: Work, verdict: Verdict) -> tuple[int, ...]:
