@@ -50,11 +50,9 @@ log = logging.get("engine")
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """``ahead``: what the target finds likeliest after the rows that were asked about beside the guesses."""
-
     verdict: Verdict
     logprobs: tuple[TokenLogprobs, ...] = ()
-    ahead: tuple[int, ...] = ()
+    ahead: tuple[int, ...] = ()  # what is likeliest after the rows that look ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,36 +158,42 @@ class Engine:
 
     async def step(self) -> None:
         """One packed pass over everything that is ready."""
+        step_started = time.perf_counter()
         self._scheduler.admit()
         with _timed("wait"):
             await self._wait_for_drafts()
-        started = time.perf_counter()
         work = self._look_ahead(self._scheduler.schedule(self._take_block))
         if not work:
             return
         # Cut here: while the thread runs, a client that leaves takes its sequence's blocks away.
-        cuts = [
-            (item, segment_of(item, self._drafts.reads_states(item.sequence)), item.completes)
-            for item in work
-        ]
+        reads = self._drafts.reads_states
+        cuts = [(item, segment_of(item, reads(item.sequence)), item.completes) for item in work]
         moves = self._scheduler.take_moves()
-        committed = _committed(work)
-        ran = time.perf_counter()
+        started = time.perf_counter()
         judged = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts, moves)
-        self._observe_pass(work, time.perf_counter() - ran)
+        self._observe_pass(work, time.perf_counter() - started)
         with _timed("emit"):
             for item, result in zip(work, judged, strict=True):
                 if not item.sequence.finished:
                     self._emit(item, result)
-        if self._lookahead and decodes(work):
-            tokens = _committed(work) - committed
-            self._lookahead.observe_step(len(work), tokens, time.perf_counter() - started)
+        self._observe_step(work, judged, time.perf_counter() - step_started)
         self._observe()
 
     def _look_ahead(self, work: list[Work]) -> list[Work]:
         if self._lookahead is None or not self._lookahead.pays(len(work)):
             return work
         return self._scheduler.widen(work, self._lookahead.rows)
+
+    def _observe_step(
+        self, work: Seq[Work], judged: Seq[_Judged | TandemError | None], seconds: float
+    ) -> None:
+        if not decodes(work):
+            return
+        tokens = sum(result.verdict.accepted + 1 for result in judged if isinstance(result, _Judged))
+        if any(item.guesses for item in work):
+            self._drafts.observe_step(tokens, seconds)
+        if self._lookahead:
+            self._lookahead.observe_step(len(work), tokens, seconds)
 
     def _observe_pass(self, work: Seq[Work], seconds: float) -> None:
         """Rows of a prompt cost another price than rows that are judged, so only the latter are measured."""
@@ -333,10 +337,6 @@ def _keep_states(item: Work, start: int, judged: _Judged | TandemError | None, h
     if item.sequence.states is None:
         item.sequence.states = StateTail(rows.shape[1])
     item.sequence.states.put(start, rows)
-
-
-def _committed(work: Seq[Work]) -> int:
-    return sum(len(item.sequence.tokens) for item in work)
 
 
 def _decided(item: Work, verdict: Verdict) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from common.types import Mode, SamplingParams, SpeculationParams, Stopping
 from tests.statistical.engines import count_outcomes
 from tests.statistical.reference import Array, Target
 from tests.statistical.test_distribution import PARAMETERS, PROMPT, chi_square
-from tests.support.ahead import always_ahead
+from tests.support.always_looking import always_looking
 from tests.support.models import tiny_model
 from tests.support.scripted import CharTokenizer, ask, make_engine, read, running
 
@@ -39,7 +39,10 @@ async def walked(width: int) -> tuple[Array, float]:
     logits = transitions()
     tokenizer = CharTokenizer([chr(ord("a") + place) for place in range(VOCABULARY - 1)])
     bench = make_engine(
-        lambda prefix: logits[prefix[-1]], tokenizer=tokenizer, lookahead=always_ahead(4, 3), num_blocks=1024
+        lambda prefix: logits[prefix[-1]],
+        tokenizer=tokenizer,
+        lookahead=always_looking(4, 3),
+        num_blocks=1024,
     )
     asked = [
         ask(
@@ -88,6 +91,6 @@ async def test_short_answers_of_a_real_runner_have_the_targets_distribution(
         draft=None,
         samples=1500,
         tree_width=width,
-        lookahead=always_ahead(width=1, ngram=3),
+        lookahead=always_looking(width=1, ngram=3),
     )
     assert chi_square(counts, target.outcomes(PARAMETERS[parameters])) > 0.001

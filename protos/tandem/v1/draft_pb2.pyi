@@ -115,6 +115,7 @@ class Open(_message.Message):
     HELD_TOKENS_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
     HIDDEN_SIZE_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
     fingerprint: _builtins.str
     """of the target's vocabulary and special tokens"""
     vocabulary_size: _builtins.int
@@ -138,6 +139,8 @@ class Open(_message.Message):
     """whose answers may help: a hash, hex; empty: everybody's who says nothing else"""
     hidden_size: _builtins.int
     """of each of hidden_layers"""
+    ahead: _builtins.int
+    """as in Commit"""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """all committed tokens, prompt first"""
@@ -178,10 +181,11 @@ class Open(_message.Message):
         held_tokens: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
         tenant: _builtins.str = ...,
         hidden_size: _builtins.int = ...,
+        ahead: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hidden_states", b"hidden_states", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_layers", b"hidden_layers", "hidden_size", b"hidden_size", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "tenant", b"tenant", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead", b"ahead", "block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_layers", b"hidden_layers", "hidden_size", b"hidden_size", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "tenant", b"tenant", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -198,6 +202,8 @@ class Commit(_message.Message):
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
     TREE_WIDTH_FIELD_NUMBER: _builtins.int
     HIDDEN_STATES_FIELD_NUMBER: _builtins.int
+    NEXT_BLOCK_ID_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
     base_length: _builtins.int
     """committed tokens before this commit"""
     block_id: _builtins.int
@@ -206,6 +212,10 @@ class Commit(_message.Message):
     """tokens wanted in the next block; 0: none"""
     tree_width: _builtins.int
     """most of them that may follow the same text, up to that of open; unset: as before"""
+    next_block_id: _builtins.int
+    """the block sent ahead that is verified next: none is asked for; 0: one is"""
+    ahead: _builtins.int
+    """most blocks to send ahead until the next commit: on what it may turn out to say"""
     @_builtins.property
     def accepted_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """indices of that block's tokens that stand, from the root down"""
@@ -228,10 +238,12 @@ class Commit(_message.Message):
         block_size: _builtins.int = ...,
         tree_width: _builtins.int = ...,
         hidden_states: _types_pb2.HiddenStates | None = ...,
+        next_block_id: _builtins.int = ...,
+        ahead: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hidden_states", b"hidden_states"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_nodes", b"accepted_nodes", "base_length", b"base_length", "block_id", b"block_id", "block_size", b"block_size", "hidden_states", b"hidden_states", "token_ids", b"token_ids", "tree_width", b"tree_width"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_nodes", b"accepted_nodes", "ahead", b"ahead", "base_length", b"base_length", "block_id", b"block_id", "block_size", b"block_size", "hidden_states", b"hidden_states", "next_block_id", b"next_block_id", "token_ids", b"token_ids", "tree_width", b"tree_width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -18,7 +18,7 @@ from common.types import (
     SpeculationParams,
     Stopping,
 )
-from tests.support.ahead import always_ahead
+from tests.support.always_looking import always_looking
 from tests.support.scripted import (
     Answer,
     Bench,
@@ -60,7 +60,7 @@ async def answers(bench: Bench, *asked: GenerateRequest) -> list[Answer]:
 
 async def test_text_that_never_was_is_guessed_by_looking_ahead() -> None:
     without = await collect(make_engine(around).engine, ask(PROMPT, stopping=to_the(LENGTH)))
-    bench = make_engine(around, lookahead=always_ahead(WIDTH, NGRAM))
+    bench = make_engine(around, lookahead=always_looking(WIDTH, NGRAM))
     answer = await collect(bench.engine, ask(PROMPT, stopping=to_the(LENGTH)))
     assert answer.token_ids == without.token_ids
     assert len(set(answer.token_ids)) == LENGTH
@@ -69,7 +69,7 @@ async def test_text_that_never_was_is_guessed_by_looking_ahead() -> None:
 
 
 async def test_an_answer_names_lookahead_as_the_source_of_its_guesses() -> None:
-    bench = make_engine(around, lookahead=always_ahead(WIDTH, NGRAM))
+    bench = make_engine(around, lookahead=always_looking(WIDTH, NGRAM))
     answer = await collect(bench.engine, ask(PROMPT, stopping=to_the(LENGTH)))
     drafted = [made for made in answer.provenance if made.origin is Origin.DRAFT]
     assert len(drafted) == answer.finished.stats.accepted_tokens > 0
@@ -100,7 +100,7 @@ async def test_answers_are_those_without_lookahead_in_any_company(
         for index in range(5)
     ]
     plain = await answers(make_engine(target), *asked)
-    bench = make_engine(target, lookahead=always_ahead(WIDTH, NGRAM))
+    bench = make_engine(target, lookahead=always_looking(WIDTH, NGRAM))
     found = await answers(bench, *asked)
     assert [answer.token_ids for answer in found] == [answer.token_ids for answer in plain]
     assert sum(answer.finished.stats.draft_tokens for answer in found) > 0
@@ -112,7 +112,7 @@ async def test_a_small_pool_and_a_small_budget_change_nothing_and_windows_push_n
     plain = await answers(make_engine(around), *asked)
     with counting("tandem_num_preemptions_total") as preemptions:
         bench = make_engine(
-            around, lookahead=always_ahead(8, 8), num_blocks=9, max_batch_tokens=40, block_size=1
+            around, lookahead=always_looking(8, 8), num_blocks=9, max_batch_tokens=40, block_size=1
         )
         found = await answers(bench, *asked)
     assert [answer.token_ids for answer in found] == [answer.token_ids for answer in plain]
@@ -122,7 +122,7 @@ async def test_a_small_pool_and_a_small_budget_change_nothing_and_windows_push_n
 
 
 async def test_an_answer_as_long_as_the_context_is_looked_ahead_no_further_than_its_end() -> None:
-    bench = make_engine(around, lookahead=always_ahead(WIDTH, NGRAM), context_length=64)
+    bench = make_engine(around, lookahead=always_looking(WIDTH, NGRAM), context_length=64)
     answer = await collect(bench.engine, ask(PROMPT))
     assert len(PROMPT) + len(answer.token_ids) == 64
     deepest = [
@@ -137,7 +137,7 @@ async def test_a_plan_with_drafts_and_an_answer_that_is_checked_are_left_alone()
     script = Script(VOCABULARY)
     script.add(PROMPT, list(range(1, 41)))
     bench = make_engine(
-        script, {"draft": perfect(script)}, lookahead=always_ahead(), fact_checks=True, num_blocks=64
+        script, {"draft": perfect(script)}, lookahead=always_looking(), fact_checks=True, num_blocks=64
     )
     checked = SpeculationParams(fact_check=FactCheck.ANNOTATE)
     drafted = await bench.admission.sequence(ask(PROMPT, "draft"))
@@ -151,7 +151,7 @@ async def test_a_plan_with_drafts_and_an_answer_that_is_checked_are_left_alone()
 
 
 async def test_a_client_that_leaves_takes_its_window_with_it() -> None:
-    lookahead = always_ahead(WIDTH, NGRAM)
+    lookahead = always_looking(WIDTH, NGRAM)
     bench = make_engine(around, lookahead=lookahead)
     bench.runner.pause_seconds = 0.002
     async with running(bench.engine):

@@ -15,5 +15,5 @@ class _Always(Trial):
         return
 
 
-def always_ahead(width: int = 4, ngram: int = 4) -> Lookahead:
+def always_looking(width: int = 4, ngram: int = 4) -> Lookahead:
     return Lookahead(width, ngram, make_trial=_Always)
