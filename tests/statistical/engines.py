@@ -30,9 +30,6 @@ from verify_service.acceptance import ACCEPTANCE, Acceptance
 from verify_service.admission import Admission
 from verify_service.constraints import Constraints
 from verify_service.drafts.hub import DraftHub
-from verify_service.drafts.link import Link
-from verify_service.drafts.lookahead.link import ENDPOINT
-from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.engine import Engine
 from verify_service.scheduler import Scheduler
 from verify_service.tags import TagReader
@@ -48,7 +45,6 @@ def engine(
     draft: InProcessDraft | None,
     acceptance: Mapping[Mode, Acceptance],
     tree_width: int,
-    lookahead: Lookahead | None = None,
     **options: Any,
 ) -> Engine:
     """Chains of two guesses, so that one is followed by another and both by a bonus token; trees of four."""
@@ -67,20 +63,16 @@ def engine(
         fact_checks=False,
         constraints=Constraints(Compiler(tokenizer.bytewise, vocabulary), 60) if tokenizer.bytewise else None,
         tree_width=tree_width,
-        own_draft=ENDPOINT if lookahead else None,
     )
-
-    def make_link(address: str) -> Link:
-        return lookahead.make_link(address) if lookahead else draft or _no_draft()
-
     return Engine(
         admission,
         Scheduler(BlockManager(_NUM_BLOCKS), _BATCH, 100_000, 8192),
         ModelRunner(model, _NUM_BLOCKS),
         model_thread(),
-        drafts=DraftHub(tokenizer.fingerprint, vocabulary, 1.0, make_link, **options),
+        drafts=DraftHub(
+            tokenizer.fingerprint, vocabulary, 1.0, make_link=lambda _: draft or _no_draft(), **options
+        ),
         tags=TagReader(""),
-        lookahead=lookahead,
         acceptance=acceptance,
     )
 
@@ -105,7 +97,7 @@ async def count_outcomes(
 ) -> tuple[Array, float]:
     """How often each three-token answer came, and the share of guesses accepted. Seeds 0 to ``samples``.
 
-    ``options`` are the hub's, and ``lookahead``.
+    ``options`` are the hub's.
     """
     runs = engine(model, draft, acceptance, tree_width, **options)
     counts = np.zeros((target.vocabulary,) * ANSWER)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +12,8 @@ from scipy import stats
 from torch import Tensor
 
 from common.types import Mode, SamplingParams, SpeculationParams, Stopping
-from tests.statistical.engines import count_outcomes
-from tests.statistical.reference import Array, Target
-from tests.statistical.test_distribution import PARAMETERS, PROMPT, chi_square
+from tests.statistical.reference import Array
 from tests.support.always_looking import always_looking
-from tests.support.models import tiny_model
 from tests.support.scripted import CharTokenizer, ask, make_engine, read, running
 
 VOCABULARY = 12
@@ -74,23 +70,3 @@ async def test_each_token_of_a_long_answer_has_the_targets_distribution(width: i
     p_value = stats.chi2.sf(statistic, counts.shape[0] * (counts.shape[1] - 1))
     assert p_value > 0.001, f"p = {p_value:.2g} with {accepted:.2f} guesses accepted a pass"
     assert accepted > 0.3, "hardly a guess is accepted; that tests nothing"
-
-
-@pytest.mark.parametrize(("parameters", "width"), [("plain", 1), ("penalties", 3)])
-async def test_short_answers_of_a_real_runner_have_the_targets_distribution(
-    parameters: str, width: int
-) -> None:
-    """What the text repeats is guessed, beside the rows of a window."""
-    model = tiny_model(seed=3)
-    target: Any = Target(model, PROMPT)
-    counts, _ = await count_outcomes(
-        model,
-        target,
-        PARAMETERS[parameters],
-        Mode.REJECTION,
-        draft=None,
-        samples=1500,
-        tree_width=width,
-        lookahead=always_looking(width=1, ngram=3),
-    )
-    assert chi_square(counts, target.outcomes(PARAMETERS[parameters])) > 0.001

@@ -94,10 +94,10 @@ async def test_answers_are_those_without_lookahead_in_any_company(
         ask(
             [7, *range(1, 3 + index), 7],
             sampling=sampling if index % 2 else replace(sampling, temperature=0, seed=None),
-            stopping=to_the(20 + 5 * index),
+            stopping=to_the(16 + 6 * index),
             speculation=SpeculationParams(tree_width=width),
         )
-        for index in range(5)
+        for index in range(4)
     ]
     plain = await answers(make_engine(target), *asked)
     bench = make_engine(target, lookahead=always_looking(WIDTH, NGRAM))
