@@ -146,6 +146,7 @@ class Scheduler:
             if added and (added > budget or not self._kv.reserve(work.sequence, wider.num_rows)):
                 wider, added = work, 0
             budget -= added
+            metrics.LOOKAHEAD_ROWS.inc(added)
             widened.append(wider)
         return widened
 

@@ -60,8 +60,11 @@ async def answers(bench: Bench, *asked: GenerateRequest) -> list[Answer]:
 
 async def test_text_that_never_was_is_guessed_by_looking_ahead() -> None:
     without = await collect(make_engine(around).engine, ask(PROMPT, stopping=to_the(LENGTH)))
-    bench = make_engine(around, lookahead=always_looking(WIDTH, NGRAM))
-    answer = await collect(bench.engine, ask(PROMPT, stopping=to_the(LENGTH)))
+    with counting("tandem_lookahead_rows_total") as rows:
+        bench = make_engine(around, lookahead=always_looking(WIDTH, NGRAM))
+        answer = await collect(bench.engine, ask(PROMPT, stopping=to_the(LENGTH)))
+    assert rows.by > ROWS
+    assert rows.by % ROWS == 0
     assert answer.token_ids == without.token_ids
     assert len(set(answer.token_ids)) == LENGTH
     assert without.finished.stats.steps == LENGTH
