@@ -17,7 +17,7 @@ from tests.support.always_looking import always_looking
 from tests.support.scripted import CharTokenizer, ask, make_engine, read, running
 
 VOCABULARY = 12
-ANSWERS = 48
+ANSWERS = 32
 LENGTH = 96
 
 
