@@ -12,7 +12,7 @@ from common import trees
 from common.allowed import FOR_EVER, Allowed
 from common.errors import InvalidRequest
 from common.model.tokenizer import Tokenizer
-from common.types import FactCheck, GenerateRequest, Mode, Prompt, Stopping
+from common.types import DraftEndpoint, FactCheck, GenerateRequest, Mode, Prompt, Stopping
 from verify_service.constraints import Constraints
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
@@ -28,6 +28,8 @@ class Admission:
         tree_width: guesses after the same text where a request does not say.
         fact_checks: whether verdicts can be had.
         constraints: None: this target cannot be held to a grammar.
+        own_draft: who drafts where the plan names nobody; None: nobody. What it guesses is not published, so
+            answers that are checked do without.
     """
 
     tokenizer: Tokenizer
@@ -42,9 +44,11 @@ class Admission:
     constraints: Constraints | None = None
     tree_width: int = 1
     max_tree_width: int = trees.MAX_WIDTH
+    own_draft: DraftEndpoint | None = None
 
     async def sequence(self, request: GenerateRequest) -> Sequence:
         """Raises InvalidRequest naming the field that cannot be served."""
+        request = self._drafted(request)
         prompt = await self.tokenize(request.prompt)
         self._check(request, prompt)
         seed = request.sampling.seed
@@ -68,6 +72,12 @@ class Admission:
             allowed=await self._allowed(request),
             facts=None if fact_check is FactCheck.OFF else FactCheckSession(fact_check),
         )
+
+    def _drafted(self, request: GenerateRequest) -> GenerateRequest:
+        checked = request.speculation.fact_check is not FactCheck.OFF
+        if self.own_draft is None or request.drafts or checked:
+            return request
+        return replace(request, drafts=(self.own_draft,))
 
     async def _allowed(self, request: GenerateRequest) -> Allowed | None:
         """None: every token, at every position."""

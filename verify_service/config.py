@@ -44,6 +44,9 @@ class Config:
         grammar_seconds: longest that one grammar of a request may take to be checked.
         hidden_layers: whose outputs drafts are sent, for heads that read them; 0 is the embedding, the last
             one is taken after the final norm; empty: none.
+        lookahead_window: columns of the window that a pass looks ahead with where a plan names no drafts;
+            0: no lookahead.
+        lookahead_ngram: tokens of the n-grams that this finds; the window has as many levels less one.
         redis_url: where fact-check tags come from; empty: fact checks are refused.
     """
 
@@ -75,6 +78,8 @@ class Config:
     settle_wait_ms: Milliseconds = 50.0
     grammar_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
     hidden_layers: tuple[Annotated[int, Field(ge=0, le=1024)], ...] = ()
+    lookahead_window: Annotated[int, Field(ge=0, le=32)] = 0
+    lookahead_ngram: Annotated[int, Field(ge=3, le=8)] = 4
     redis_url: RedisUrl = ""
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
     log_level: LogLevel = "info"

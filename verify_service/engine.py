@@ -36,8 +36,10 @@ from verify_service.acceptance import ACCEPTANCE, Acceptance, TargetRows, Verdic
 from verify_service.admission import Admission
 from verify_service.counting import count_step
 from verify_service.drafts.hub import DraftHub
+from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.logprobs import token_logprobs
-from verify_service.scheduler import Scheduler, Work
+from verify_service.scheduler import Scheduler, Work, decodes
+from verify_service.segments import likeliest_ahead, segment_of
 from verify_service.sequence import Sequence
 from verify_service.tags import TagReader
 
@@ -50,6 +52,7 @@ log = logging.get("engine")
 class _Judged:
     verdict: Verdict
     logprobs: tuple[TokenLogprobs, ...] = ()
+    ahead: tuple[int, ...] = ()  # what is likeliest after the rows that look ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class Engine:
         *,
         drafts: DraftHub,
         tags: TagReader,
+        lookahead: Lookahead | None = None,
         waits: Waits = Waits(),
         acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
     ) -> None:
@@ -83,6 +87,7 @@ class Engine:
         self._runner = runner
         self._drafts = drafts
         self._tags = tags
+        self._lookahead = lookahead
         self._waits = waits
         self._acceptance = acceptance
         self._arrived = asyncio.Event()
@@ -157,13 +162,12 @@ class Engine:
         self._scheduler.admit()
         with _timed("wait"):
             await self._wait_for_drafts()
-        work = self._scheduler.schedule(self._take_block)
+        work = self._look_ahead(self._scheduler.schedule(self._take_block))
         if not work:
             return
         # Cut here: while the thread runs, a client that leaves takes its sequence's blocks away.
-        cuts = [
-            (item, _segment(item, self._drafts.reads_states(item.sequence)), item.completes) for item in work
-        ]
+        reads = self._drafts.reads_states
+        cuts = [(item, segment_of(item, reads(item.sequence)), item.completes) for item in work]
         moves = self._scheduler.take_moves()
         started = time.perf_counter()
         judged = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts, moves)
@@ -175,18 +179,27 @@ class Engine:
         self._observe_step(work, judged, time.perf_counter() - step_started)
         self._observe()
 
+    def _look_ahead(self, work: list[Work]) -> list[Work]:
+        if self._lookahead is None or not self._lookahead.pays(len(work)):
+            return work
+        return self._scheduler.widen(work, self._lookahead.rows)
+
     def _observe_step(
         self, work: Seq[Work], judged: Seq[_Judged | TandemError | None], seconds: float
     ) -> None:
-        if all(item.count == 1 for item in work) and any(item.guesses for item in work):
-            verdicts = [result.verdict for result in judged if isinstance(result, _Judged)]
-            self._drafts.observe_step(sum(verdict.accepted + 1 for verdict in verdicts), seconds)
+        if not decodes(work):
+            return
+        tokens = sum(result.verdict.accepted + 1 for result in judged if isinstance(result, _Judged))
+        if any(item.guesses for item in work):
+            self._drafts.observe_step(tokens, seconds)
+        if self._lookahead:
+            self._lookahead.observe_step(len(work), tokens, seconds)
 
     def _observe_pass(self, work: Seq[Work], seconds: float) -> None:
         """Rows of a prompt cost another price than rows that are judged, so only the latter are measured."""
         metrics.STEPS.inc()
-        if all(item.count == 1 for item in work):
-            rows = sum(1 + len(item.guesses) for item in work)
+        if decodes(work):
+            rows = sum(item.num_rows for item in work)
             metrics.observe_pass(rows, seconds)
             self._drafts.observe_pass(rows, seconds)
 
@@ -236,6 +249,7 @@ class Engine:
 
     def _judge(self, item: Work, logits: Tensor) -> _Judged | TandemError:
         sequence, block = item.sequence, item.block or _NO_GUESSES
+        logits, ahead = logits[: 1 + len(block.token_ids)], likeliest_ahead(item, logits)
         sampling, allowed = sequence.request.sampling, sequence.allowed
         try:
             if allowed:
@@ -246,7 +260,7 @@ class Engine:
             verdict = self._acceptance[sequence.mode](target, block, sequence.seed)
         except InvalidRequest as error:  # a grammar beyond its limits is its own sequence's affair
             return error
-        return _Judged(verdict, self._logprobs(item, verdict, logits))
+        return _Judged(verdict, self._logprobs(item, verdict, logits), ahead)
 
     def _logprobs(self, item: Work, verdict: Verdict, logits: Tensor) -> tuple[TokenLogprobs, ...]:
         num_top = item.sequence.request.top_logprobs
@@ -278,6 +292,8 @@ class Engine:
         provenance = _provenance(item, verdict)[: len(delivered)]
         text, logprobs = sequence.output.take_text(), judged.logprobs[: len(delivered)]
         sequence.events.put_nowait(Delta(delivered, provenance, text, annotations, logprobs))
+        if self._lookahead and judged.ahead:
+            self._lookahead.learn(sequence, sequence.tokens[base_length - 1], judged.ahead)
         if reason is None:
             self._drafts.commit(sequence, base_length, item.block, verdict.nodes)
         else:
@@ -321,19 +337,6 @@ def _keep_states(item: Work, start: int, judged: _Judged | TandemError | None, h
     if item.sequence.states is None:
         item.sequence.states = StateTail(rows.shape[1])
     item.sequence.states.put(start, rows)
-
-
-def _segment(item: Work, hidden: bool) -> Segment:
-    sequence = item.sequence
-    committed = sequence.tokens[sequence.num_computed : sequence.num_computed + item.count]
-    return Segment(
-        token_ids=[*committed, *item.guesses],
-        start=sequence.num_computed,
-        blocks=sequence.blocks,
-        logits=1 + len(item.guesses) if item.completes else 0,
-        parents=item.block.parents if item.block else (),
-        hidden=hidden,
-    )
 
 
 def _decided(item: Work, verdict: Verdict) -> tuple[int, ...]:

@@ -82,6 +82,8 @@ AHEAD = Counter(
 )
 AHEAD_BLOCKS = Gauge("tandem_draft_ahead_blocks", "Blocks that drafts may send ahead, as far as that pays")
 
+LOOKAHEAD_ROWS = Counter("tandem_lookahead_rows", "Rows of passes that looked ahead instead of being judged")
+
 TAGS = Counter("tandem_fact_check_tags", "Verdicts received, by what became of them", ["outcome"])
 VETOED_TOKENS = Counter("tandem_fact_check_vetoed_tokens", "Drafted tokens not considered because of a flag")
 TAGS_MISSING = Counter("tandem_fact_check_tags_missing", "Blocks verified before their verdict came")

@@ -4,35 +4,48 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
 
 from common.draft_types import Block
 from common.errors import Overloaded
 from common.model.batch import Move
 from common.model.block_manager import BlockManager
 from verify_service import metrics
+from verify_service.drafts.lookahead.window import Rows
 from verify_service.kv import SequenceBlocks
 from verify_service.sequence import Sequence
 
 TakeBlock = Callable[[Sequence], Block | None]
+TakeRows = Callable[[Sequence], Rows | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """``count`` committed tokens of a sequence, then the guesses of ``block``."""
+    """``count`` committed tokens of a sequence, the guesses of ``block``, and ``rows`` that look ahead."""
 
     sequence: Sequence
     count: int
     block: Block | None
+    rows: Rows | None = None
 
     @property
     def guesses(self) -> tuple[int, ...]:
         return self.block.token_ids if self.block else ()
 
     @property
+    def num_rows(self) -> int:
+        return self.count + len(self.guesses) + (len(self.rows.token_ids) if self.rows else 0)
+
+    @property
     def completes(self) -> bool:
         """Whether the pass reaches the last committed token, so that a next one can be chosen."""
         return self.count == self.sequence.num_pending
+
+
+def decodes(work: Seq[Work]) -> bool:
+    """Whether nothing of a prompt is in the pass."""
+    return all(item.count == 1 for item in work)
 
 
 class Scheduler:
@@ -119,8 +132,23 @@ class Scheduler:
             if self._make_room(work, planned):
                 planned[sequence] = work
                 sequence.last_pass = self._passes
-                budget -= count + len(work.guesses)
+                budget -= work.num_rows
         return list(planned.values())
+
+    def widen(self, planned: Seq[Work], take_rows: TakeRows) -> list[Work]:
+        """The same pass with rows that look ahead, in what is left of the token budget and of the KV blocks:
+        nobody gives way to them."""
+        budget = self._max_batch_tokens - sum(work.num_rows for work in planned)
+        widened = []
+        for work in planned:
+            wider = replace(work, rows=take_rows(work.sequence)) if work.completes else work
+            added = wider.num_rows - work.num_rows
+            if added and (added > budget or not self._kv.reserve(work.sequence, wider.num_rows)):
+                wider, added = work, 0
+            budget -= added
+            metrics.LOOKAHEAD_ROWS.inc(added)
+            widened.append(wider)
+        return widened
 
     def take_moves(self) -> list[Move]:
         """What must be copied before the pass that was scheduled."""
@@ -136,7 +164,7 @@ class Scheduler:
 
     def _make_room(self, work: Work, planned: dict[Sequence, Work]) -> bool:
         """Reserve blocks for ``work``, preempting newer sequences; False: it was the newest itself."""
-        while not self._kv.reserve(work.sequence, work.count + len(work.guesses)):
+        while not self._kv.reserve(work.sequence, work.num_rows):
             victim = self.running.pop()
             planned.pop(victim, None)
             self._kv.release(victim)

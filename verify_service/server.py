@@ -22,6 +22,9 @@ from verify_service.drafts.ahead import AheadPolicy
 from verify_service.drafts.control import registry
 from verify_service.drafts.control.curve import Shape
 from verify_service.drafts.hub import DraftHub, Hidden, Limits
+from verify_service.drafts.link import DraftLink
+from verify_service.drafts.lookahead.link import ENDPOINT
+from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.engine import Engine, Waits
 from verify_service.scheduler import Scheduler
 from verify_service.servicer import VerifyServicer
@@ -44,6 +47,7 @@ async def serve(config: Config) -> None:
         target.admission.tokenizer.fingerprint,
         target.admission.vocabulary_size,
         config.draft_wait_ms / 1000,
+        target.lookahead.make_link if target.lookahead else DraftLink,
         policy=target.policy,
         limits=Limits(config.min_batch, config.max_batch, config.min_confidence),
         hidden=target.hidden,
@@ -56,6 +60,7 @@ async def serve(config: Config) -> None:
         thread,
         drafts=drafts,
         tags=tags,
+        lookahead=target.lookahead,
         waits=Waits(config.tag_wait_ms / 1000, config.settle_wait_ms / 1000),
     )
     servicer = VerifyServicer(engine, target.admission, target.status)
@@ -98,6 +103,8 @@ class _Target:
             config.max_batch_tokens,
             config.prefix_caching,
         )
+        window, ngram = config.lookahead_window, config.lookahead_ngram
+        self.lookahead = Lookahead(window, ngram) if window else None
         self.constraints = _constraints(config, int(loaded.config.vocab_size), tokenizer)
         self.admission = Admission(
             tokenizer=tokenizer,
@@ -112,6 +119,7 @@ class _Target:
             max_tree_width=config.max_tree_width,
             fact_checks=bool(config.redis_url),
             constraints=self.constraints,
+            own_draft=ENDPOINT if self.lookahead else None,
         )
         self.status = verify_pb2.VerifyStatus(
             model=config.served_name,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
 from common.types import SamplingParams
-from tests.integration.test_trees import GREEDY, TEXT_SOURCES, answers, draft_service, requests, source_of
+from tests.integration.test_trees import GREEDY, KINDS, answers, draft_service, requests, source_of
 from tests.support.always_ahead import AlwaysAhead
 from verify_service import metrics
 
@@ -25,19 +26,29 @@ def counted(*outcomes: str) -> float:
     return sum(found.get(outcome, 0.0) for outcome in outcomes)
 
 
-@pytest.mark.parametrize(
-    "kind", ["noisy", "unrelated", "cascade", "merge", "best", "re-encoded", *TEXT_SOURCES]
-)
-@pytest.mark.parametrize("sampling", [GREEDY, SEEDED], ids=["greedy", "seeded"])
+@pytest.fixture(scope="module")
+async def plain() -> dict[SamplingParams, list[tuple[int, ...]]]:
+    return {sampling: await tokens(sampling) for sampling in (GREEDY, SEEDED)}
+
+
+async def tokens(sampling: SamplingParams, *addresses: str, **options: Any) -> list[tuple[int, ...]]:
+    ahead = options.pop("ahead", None)
+    found = await answers(requests(*addresses, sampling=sampling, **options), ahead=ahead)
+    return [tuple(answer.token_ids) for answer in found]
+
+
+@pytest.mark.parametrize(("sampling", "width", "most"), [(GREEDY, 3, 4), (SEEDED, 1, 2)])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_answers_drafted_ahead_are_those_of_the_target_alone(
-    sampling: SamplingParams, kind: str
+    plain: dict[SamplingParams, list[tuple[int, ...]]],
+    sampling: SamplingParams,
+    kind: str,
+    width: int,
+    most: int,
 ) -> None:
-    plain = await answers(requests(sampling=sampling))
     async with draft_service(source_of(kind)) as address:
-        for width, most in ((1, 1), (3, 4)):
-            asked = requests(address, sampling=sampling, tree_width=width, block_size=4)
-            drafted = await answers(asked, ahead=AlwaysAhead(most))
-            assert [answer.token_ids for answer in drafted] == [answer.token_ids for answer in plain]
+        options = {"tree_width": width, "block_size": 4, "ahead": AlwaysAhead(most)}
+        assert await tokens(sampling, address, **options) == plain[sampling]
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -52,16 +63,14 @@ async def test_blocks_are_there_when_all_guesses_stood_and_when_some_did_not(wid
     pytest.fail("no block that was drafted ahead was used")
 
 
-async def test_a_perfect_draft_is_several_blocks_ahead() -> None:
-    """The second block that was sent ahead is there when the first one is used."""
-    source = source_of("noisy")
-    async with draft_service(source) as address:
-        asked = requests(address, sampling=GREEDY, block_size=1)
-        plain = await answers(requests(sampling=GREEDY))
+async def test_with_blocks_of_one_guess_several_of_them_are_ahead(
+    plain: dict[SamplingParams, list[tuple[int, ...]]],
+) -> None:
+    before = counted(*HITS)
+    async with draft_service(source_of("noisy")) as address:
         for _ in range(20):
-            drafted = await answers(asked, ahead=AlwaysAhead(8))
-            assert [a.token_ids for a in drafted] == [a.token_ids for a in plain]
-            if counted(*HITS) > 30:
+            assert await tokens(GREEDY, address, block_size=1, ahead=AlwaysAhead(8)) == plain[GREEDY]
+            if counted(*HITS) > before + 30:
                 return
     pytest.fail("few blocks drafted ahead were used")
 

@@ -23,13 +23,13 @@ from common.types import (
     SpeculationParams,
     Stopping,
 )
-from tests.statistical.drafts import InProcessDraft
 from tests.statistical.reference import Array, Target
 from tests.support.models import tiny_tokenizer
 from verify_service.acceptance import ACCEPTANCE, Acceptance
 from verify_service.admission import Admission
 from verify_service.constraints import Constraints
 from verify_service.drafts.hub import DraftHub
+from verify_service.drafts.link import Link
 from verify_service.engine import Engine
 from verify_service.scheduler import Scheduler
 from verify_service.tags import TagReader
@@ -42,7 +42,7 @@ _NUM_BLOCKS = 1024
 
 def engine(
     model: Any,
-    draft: InProcessDraft | None,
+    draft: Link | None,
     acceptance: Mapping[Mode, Acceptance],
     tree_width: int,
     **options: Any,
@@ -77,7 +77,7 @@ def engine(
     )
 
 
-def _no_draft() -> InProcessDraft:
+def _no_draft() -> Link:
     raise AssertionError("no draft was planned")
 
 
@@ -87,7 +87,7 @@ async def count_outcomes(
     params: SamplingParams,
     mode: Mode,
     *,
-    draft: InProcessDraft | None,
+    draft: Link | None,
     samples: int,
     acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
     stopping: Stopping = TO_THE_END,

@@ -30,6 +30,8 @@ from verify_service.admission import Admission
 from verify_service.constraints import Constraints
 from verify_service.drafts.control.base import Policy
 from verify_service.drafts.hub import DraftHub, Limits
+from verify_service.drafts.lookahead.link import ENDPOINT
+from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.engine import Engine, Waits
 from verify_service.scheduler import Scheduler
 from verify_service.tags import TagReader
@@ -85,6 +87,7 @@ def make_engine(
     constraints: Constraints | None = None,
     policy: Policy | None = None,
     limits: Limits = _NO_LIMITS,
+    lookahead: Lookahead | None = None,
 ) -> Bench:
     tokenizer = tokenizer or CharTokenizer()
     admission = Admission(
@@ -100,6 +103,7 @@ def make_engine(
         max_tree_width=max_tree_width,
         fact_checks=fact_checks,
         constraints=constraints,
+        own_draft=ENDPOINT if lookahead else None,
     )
     block_manager = BlockManager(num_blocks)
     scheduler = Scheduler(block_manager, max_running, max_waiting, max_batch_tokens, prefix_caching)
@@ -110,12 +114,21 @@ def make_engine(
         tokenizer.fingerprint,
         len(tokenizer),
         wait_seconds,
-        scripted.make_link,
+        lookahead.make_link if lookahead else scripted.make_link,
         policy=policy,
         limits=limits,
     )
     tags = tags or TagReader("")
-    engine = Engine(admission, scheduler, runner, model_thread(), drafts=hub, tags=tags, waits=waits)
+    engine = Engine(
+        admission,
+        scheduler,
+        runner,
+        model_thread(),
+        drafts=hub,
+        tags=tags,
+        lookahead=lookahead,
+        waits=waits,
+    )
     return Bench(engine, admission, scheduler, hub, scripted, runner, tags, num_blocks)
 
 

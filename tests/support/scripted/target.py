@@ -141,6 +141,7 @@ class ScriptedRunner:
         self.passes: list[list[Segment]] = []
         self.moves: list[list[Move]] = []
         self.pause_seconds = 0.0
+        self.row_seconds = 0.0
         self.gate = threading.Event()
         self.gate.set()
         self.inside = False
@@ -151,7 +152,8 @@ class ScriptedRunner:
         self.inside = True
         self.gate.wait(_GATE_SECONDS)
         self.inside = False
-        time.sleep(self.pause_seconds)
+        rows = sum(len(segment.token_ids) for segment in segments)
+        time.sleep(self.pause_seconds + rows * self.row_seconds)
         self.passes.append(
             [Segment(list(s.token_ids), s.start, list(s.blocks), s.logits, s.parents) for s in segments]
         )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.model.batch import Output, Runner, Segment
 from common.model.block_manager import BlockManager
-from verify_service.scheduler import Scheduler, TakeBlock, Work
+from verify_service.drafts.lookahead.window import Rows
+from verify_service.scheduler import Scheduler, TakeBlock, TakeRows, Work
+from verify_service.segments import segment_of
 from verify_service.sequence import Sequence
 
 
@@ -25,23 +27,26 @@ def no_block(sequence: Sequence) -> None:
     return None
 
 
-def segment_of(work: Work) -> Segment:
-    """With logits of every token."""
-    sequence, start = work.sequence, work.sequence.num_computed
-    tokens = [*sequence.tokens[start : start + work.count], *work.guesses]
-    parents = work.block.parents if work.block else ()
-    return Segment(tokens, start, list(sequence.blocks), logits=len(tokens), parents=parents)
+def no_rows(sequence: Sequence) -> Rows | None:
+    return None
 
 
-def one_pass(scheduler: Scheduler, runner: Runner, take_block: TakeBlock = no_block) -> list[Ran]:
-    """As the engine makes it; what came of it is the caller's to commit."""
+def one_pass(
+    scheduler: Scheduler, runner: Runner, take_block: TakeBlock = no_block, take_rows: TakeRows = no_rows
+) -> list[Ran]:
+    """As the engine makes it, with logits of every token; what came of it is the caller's to commit."""
     scheduler.admit()
-    work = scheduler.schedule(take_block)
+    work = scheduler.widen(scheduler.schedule(take_block), take_rows)
     if not work:
         return []
-    segments = [segment_of(item) for item in work]
+    segments = [_fully_judged(item) for item in work]
     outputs = runner.run(segments, scheduler.take_moves())
     return [Ran(*parts) for parts in zip(work, segments, outputs, strict=True)]
+
+
+def _fully_judged(work: Work) -> Segment:
+    segment = segment_of(work, hidden=False)
+    return replace(segment, blocks=list(segment.blocks), logits=len(segment.token_ids))
 
 
 def commit(scheduler: Scheduler, ran: Ran, accepted: Seq[int], bonus: int) -> None:

@@ -9,11 +9,13 @@ from collections.abc import Sequence as Seq
 import pytest
 import torch
 
+from common import trees
 from common.draft_types import Block
 from common.model.batch import Move, Output, Segment
 from common.model.block_manager import BLOCK_SIZE, BlockManager
 from tests.unit.verify.kv_steps import Ran, assert_consistent, commit, one_pass
 from tests.unit.verify.support import counting, make_sequence
+from verify_service.drafts.lookahead.window import Rows
 from verify_service.scheduler import Scheduler
 from verify_service.sequence import Sequence
 
@@ -99,7 +101,7 @@ class Traffic:
         self._come_and_go()
         self.runner.fail_next = self._chance.random() < 0.02
         try:
-            ran = one_pass(self.scheduler, self.runner, self._block)
+            ran = one_pass(self.scheduler, self.runner, self._block, self._rows)
         except RuntimeError:
             self._fail()
             return
@@ -166,11 +168,17 @@ class Traffic:
         parents = tuple(self._chance.randint(-1, index - 1) for index in range(count)) if tree else ()
         return Block(1, len(sequence.tokens), tuple(self._tokens(count)), parents)
 
+    def _rows(self, sequence: Sequence) -> Rows | None:
+        """That look ahead, now and then."""
+        count = self._chance.choice([0, 0, 6, MOST_GUESSES])
+        return Rows(tuple(self._tokens(count)), trees.chain(count), asked=1) if count else None
+
     def _accept(self, ran: Ran) -> None:
         accepted = self._branch(ran.work.block) if ran.work.completes and ran.work.block else []
         sequence = ran.work.sequence
         slots = _written(ran.segment)[ran.work.count :]
         sequence.moves = [Move(slots[node], slots[place]) for place, node in enumerate(accepted)]
+        self.happened["looked ahead"] += ran.work.rows is not None
         self.happened["compacted"] += any(node != place for place, node in enumerate(accepted))
         self.runner.check(sequence)
         commit(self.scheduler, ran, accepted, self._chance.choice(TOKENS))
@@ -206,7 +214,6 @@ def test_after_any_pass_every_block_is_accounted_for_and_holds_what_it_should(se
             traffic.step()
             traffic.check()
     happened = traffic.happened
-    assert min(happened[what] for what in ("finished", "left", "forked", "failed", "compacted")) > 10, (
-        happened
-    )
+    kinds = ("finished", "left", "forked", "failed", "compacted", "looked ahead")
+    assert min(happened[what] for what in kinds) > 10, happened
     assert min(hits.by, evictions.by, preemptions.by, traffic.runner.num_moves) > 100

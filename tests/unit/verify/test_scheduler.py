@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common import trees
 from common.draft_types import Block
 from common.errors import Overloaded
 from common.model.batch import Move
 from common.model.block_manager import BLOCK_SIZE, BlockManager
 from tests.unit.verify.support import make_sequence
+from verify_service.drafts.lookahead.window import Rows
 from verify_service.scheduler import Scheduler, Work
 from verify_service.sequence import Sequence
 
@@ -327,3 +331,39 @@ def test_blocks_are_never_shared_never_lost_and_everyone_gets_done(data: st.Data
             break
     assert not alive
     assert subject.num_free_blocks == num_blocks
+
+
+def rows_of(count: int) -> Callable[[Sequence], Rows]:
+    return lambda sequence: Rows((1,) * count, trees.chain(count), asked=1)
+
+
+def test_rows_that_look_ahead_get_what_the_budget_leaves_and_prompts_get_it_first() -> None:
+    subject = scheduler(max_batch_tokens=24)
+    decoding(subject, 2)
+    widened = subject.widen(subject.schedule(lambda _: block_of(4)), rows_of(9))
+    assert [item.num_rows for item in widened] == [5 + 9, 5]
+    computed(widened)
+    subject.add(prompt(60))
+    subject.admit()
+    assert sum(item.num_rows for item in subject.schedule(no_block)) == 24
+    assert all(item.rows is None for item in subject.widen(subject.schedule(no_block), rows_of(1)))
+
+
+def test_a_prompt_that_is_not_at_its_end_looks_at_nothing_ahead() -> None:
+    subject = scheduler(max_batch_tokens=24)
+    subject.add(prompt(30))
+    subject.admit()
+    assert [item.rows for item in subject.widen(subject.schedule(no_block), rows_of(0))] == [None]
+
+
+def test_rows_that_look_ahead_take_free_blocks_only() -> None:
+    subject = scheduler(num_blocks=3)
+    first, second = decoding(subject, 2)
+    widened = subject.widen(subject.schedule(no_block), rows_of(BLOCK_SIZE))
+    assert [item.rows is None for item in widened] == [False, True]
+    assert subject.num_free_blocks == 0
+    assert subject.running == [first, second]
+    computed(widened)
+    for sequence in (first, second):
+        subject.settle(sequence)
+    assert subject.num_free_blocks == 1

@@ -36,6 +36,12 @@ def test_a_way_that_halves_the_speed_costs_less_than_two_per_cent_in_the_long_ru
     assert part < 0.02
 
 
+def test_a_way_that_halves_the_speed_soon_costs_less_than_three_per_cent() -> None:
+    trial = Trial(2)
+    shares([100, 50], 1_000, trial=trial)
+    assert shares([100, 50], 2_000, noise=0.3, trial=trial)[1] < 0.03
+
+
 def test_a_way_that_begins_to_pay_is_found() -> None:
     trial = Trial(2)
     shares([100, 50], 10_000, trial=trial)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 _SETTLING = 4  # steps after a change that still feel the way before
 _EPOCH = 48  # steps
+_GLIMPSE = 12  # steps after which an epoch may be given up …
+_HOPELESS = 0.7  # … where its rate is below this part of the best way's
 _MEMORY = 16.0  # epochs that a rate remembers
 _ROUNDS = 2  # of epochs in which every way is tried before one is chosen
 _LEAST_GAIN = 1.02  # what a way must bring over the first
@@ -33,7 +35,8 @@ class Trial:
 
     At the beginning the ways take turns. Then the one with the highest rate is kept, a way other than the
     first only while it makes 2 % more, and now and then an epoch goes to another, more and more seldom while
-    that changes nothing. So a way that does not pay costs its loss in one epoch of 65.
+    that changes nothing. So a way that does not pay costs its loss in one epoch of 65, and one that is far
+    too slow, in a quarter of that.
     """
 
     def __init__(self, ways: int) -> None:
@@ -52,13 +55,19 @@ class Trial:
         """The way kept while no other is tried."""
         return self._best
 
+    @property
+    def _hopeless(self) -> bool:
+        if self.way == self._best or self._steps < _SETTLING + _GLIMPSE:
+            return False
+        return self._epoch.rate < _HOPELESS * self._ways[self._best].rate
+
     def observe(self, tokens: int, seconds: float) -> None:
         """A step in the present way made so many tokens."""
         self._steps += 1
         if self._steps > _SETTLING:
             self._epoch.tokens += tokens
             self._epoch.seconds += seconds
-        if self._steps == _SETTLING + _EPOCH:
+        if self._steps == _SETTLING + _EPOCH or self._hopeless:
             for way in self._ways:
                 way.fade()
             self._ways[self.way].tokens += self._epoch.tokens
