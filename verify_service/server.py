@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from collections.abc import Callable
 
 from common import lifecycle, logging, rpc
 from common.grammar import Compiler
@@ -21,6 +22,7 @@ from verify_service.constraints import Constraints
 from verify_service.drafts.control import registry
 from verify_service.drafts.control.curve import Shape
 from verify_service.drafts.hub import DraftHub, Hidden, Limits
+from verify_service.drafts.link import DraftLink, Link
 from verify_service.engine import Engine, Waits
 from verify_service.scheduler import Scheduler
 from verify_service.servicer import VerifyServicer
@@ -30,8 +32,12 @@ from verify_service.warmup import warm_up
 log = logging.get("verify")
 
 
-async def serve(config: Config) -> None:
-    """Run until told to stop; not ready before the model is loaded and warm."""
+async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) -> None:
+    """Run until told to stop; not ready before the model is loaded and warm.
+
+    Args:
+        make_link: to the draft replica at an address.
+    """
     stop = lifecycle.stop_event()
     lifecycle.serve_metrics(config.metrics_port)
     metrics.start_at_zero(config.max_block_size)
@@ -43,6 +49,7 @@ async def serve(config: Config) -> None:
         target.admission.tokenizer.fingerprint,
         target.admission.vocabulary_size,
         config.draft_wait_ms / 1000,
+        make_link,
         policy=target.policy,
         limits=Limits(config.min_batch, config.max_batch, config.min_confidence),
         hidden=target.hidden,
