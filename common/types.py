@@ -109,7 +109,8 @@ class Block:
     ``parents[i]`` is the index of token i's parent within the block, -1 for the committed root; empty for
     a chain; see ``common.trees``. ``distributions`` is empty when every guess is one-hot; else
     ``distributions[i]`` is what token i was drawn from given all before it, its earlier siblings left out.
-    ``sources[i]`` says who guessed token i; empty: all come from ``source``.
+    ``sources[i]`` says who guessed token i; empty: all come from ``source``. ``assumed``, the last of the
+    ``base_length`` tokens, are not committed: the block was drafted ahead, in case they will be.
     """
 
     block_id: int
@@ -123,6 +124,7 @@ class Block:
     model_version: str = ""
     drafting_seconds: float = 0.0
     sources: tuple[str, ...] = ()
+    assumed: tuple[int, ...] = ()
 
     @property
     def tree(self) -> tuple[int, ...]:
@@ -205,6 +207,8 @@ class Commit:
 
     ``tree_width``: of the block asked for; 0: as before.
     ``hidden_states``: of positions that were not sent before.
+    ``next_block_id``: a block that was sent ahead, and is verified next; none is asked for. 0: one is.
+    ``ahead``: most blocks that may be sent ahead until the next commit, of ``block_size`` each.
     """
 
     session_id: str
@@ -215,6 +219,8 @@ class Commit:
     block_size: int
     tree_width: int = 0
     hidden_states: HiddenStates | None = None
+    next_block_id: int = 0
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)

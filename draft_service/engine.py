@@ -15,6 +15,7 @@ from common.errors import InvalidRequest, Overloaded, TandemError
 from common.grammar import Compiler
 from common.types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, SessionUpdate
 from draft_service import metrics
+from draft_service.ahead import Question
 from draft_service.publisher import Publisher
 from draft_service.session import OutOfSync, Session
 from draft_service.sources.base import Guess, ReadsStates, Source
@@ -119,31 +120,62 @@ class DraftEngine:
     async def run(self) -> None:
         """Draft until cancelled. A source that fails costs its round, not the service."""
         while True:
-            if not self._waiting():
+            if not self._waiting() and not self._going_ahead():
                 self._apply(*await self._inbox.get())
             while not self._inbox.empty():
                 self._apply(*self._inbox.get_nowait())
-            try:
-                await self._round(self._waiting())
-            except Exception:
-                log.exception("a drafting round failed")
-                self._answer_all(self._waiting(), [Guess()] * len(self._waiting()), 0.0)
+            if waiting := self._waiting():
+                await self._serve(waiting)
+            elif asked := self._going_ahead():
+                await self._go_ahead(asked)
 
     def _waiting(self) -> list[Session]:
         return [session for session, _ in self._sessions.values() if session.block_size]
 
-    async def _round(self, sessions: list[Session]) -> None:
-        if not sessions:
-            return
+    def _going_ahead(self) -> list[tuple[Session, Question]]:
+        questions = ((session, session.ahead.question()) for session, _ in self._sessions.values())
+        return [(session, question) for session, question in questions if question]
+
+    async def _serve(self, sessions: list[Session]) -> None:
+        try:
+            guesses, seconds = await self._propose(sessions)
+        except Exception:
+            log.exception("a drafting round failed")
+            guesses, seconds = [Guess()] * len(sessions), 0.0
+        else:
+            metrics.ROUND_SESSIONS.observe(len(sessions))
+            metrics.ROUND_SECONDS.observe(seconds)
+        self._answer_all(sessions, guesses, seconds)
+
+    async def _go_ahead(self, asked: list[tuple[Session, Question]]) -> None:
+        """One question of every session that may go ahead, while nobody waits."""
+        sessions = [session for session, _ in asked]
+        with contextlib.ExitStack() as assuming:
+            for session, question in asked:
+                assuming.enter_context(session.assuming(question))
+            try:
+                guesses, seconds = await self._propose(sessions)
+            except Exception:
+                log.exception("drafting ahead failed")
+                guesses, seconds = [None] * len(sessions), 0.0
+            made = [
+                None if guess is None else self._made(session, guess, seconds)
+                for session, guess in zip(sessions, guesses, strict=True)
+            ]
+        for session, block in zip(sessions, made, strict=True):
+            if session.ahead.answered(block) and block:
+                session.remember(block.block_id, block.token_ids, block.parents)
+                metrics.AHEAD.inc()
+                self._stream_of(session).put([Proposed(session.session_id, block)])
+
+    async def _propose(self, sessions: list[Session]) -> tuple[list[Guess | None], float]:
+        """With the seconds it took."""
         started = time.perf_counter()
         loop = asyncio.get_running_loop()
         guesses = await loop.run_in_executor(self._thread, self._source.propose, sessions)
-        seconds = time.perf_counter() - started
         if len(guesses) != len(sessions):
             raise ValueError(f"{len(guesses)} guesses for {len(sessions)} sessions")
-        metrics.ROUND_SESSIONS.observe(len(sessions))
-        metrics.ROUND_SECONDS.observe(seconds)
-        self._answer_all(sessions, guesses, seconds)
+        return guesses, time.perf_counter() - started
 
     def _answer_all(self, sessions: list[Session], guesses: Sequence[Guess | None], seconds: float) -> None:
         """One message per stream; sessions not ready stay waiting."""
@@ -152,9 +184,9 @@ class DraftEngine:
         for session, guess in zip(sessions, guesses, strict=True):
             if guess is None:
                 continue
-            block = self._block(session, guess, seconds)
-            _, stream = self._sessions[session.session_id]
-            outgoing.setdefault(stream, []).append(Proposed(session.session_id, block))
+            block = self._made(session, guess, seconds)
+            self._answered(session, block)
+            outgoing.setdefault(self._stream_of(session), []).append(Proposed(session.session_id, block))
             if session.publish and block.token_ids:
                 published.append((session, block))
         for stream, answers in outgoing.items():
@@ -162,13 +194,15 @@ class DraftEngine:
         for session, block in published:
             self._publisher.publish(session, block)
 
-    def _block(self, session: Session, guess: Guess, seconds: float) -> Block:
+    def _answered(self, session: Session, block: Block) -> None:
         session.block_size = 0
-        block_id = next(self._block_ids)
-        session.remember(block_id, guess.token_ids, guess.parents)
+        session.remember(block.block_id, block.token_ids, block.parents)
+        session.ahead.judged(block)
+
+    def _made(self, session: Session, guess: Guess, seconds: float) -> Block:
         metrics.PROPOSED_TOKENS.inc(len(guess.token_ids))
         return Block(
-            block_id=block_id,
+            block_id=next(self._block_ids),
             base_length=len(session.tokens),
             token_ids=guess.token_ids,
             parents=guess.parents,
@@ -178,7 +212,11 @@ class DraftEngine:
             model_version=self._source.model_version,
             drafting_seconds=seconds,
             sources=guess.sources,
+            assumed=tuple(session.tokens[session.num_committed :]),
         )
+
+    def _stream_of(self, session: Session) -> Stream:
+        return self._sessions[session.session_id][1]
 
     def _apply(self, stream: Stream, updates: Sequence[SessionUpdate]) -> None:
         for update in updates:
@@ -200,8 +238,17 @@ class DraftEngine:
                 session = self._owned(stream, update.session_id)
                 self._vocabulary.check_commit(update)
                 session.commit(update)
+                self._answer_from(session, stream)
             case Close():
                 self._close(stream, update.session_id)
+
+    def _answer_from(self, session: Session, stream: Stream) -> None:
+        """Send what was prepared for this commit, where that is asked for; it may be on its way already."""
+        if session.ready is None:
+            return
+        block = session.ready.block.prefix(session.block_size)
+        session.ready, session.block_size = None, 0
+        stream.put([Proposed(session.session_id, block)])
 
     def _open(self, stream: Stream, update: Open) -> None:
         self._forget(update.session_id)

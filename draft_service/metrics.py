@@ -18,6 +18,7 @@ ROUND_SECONDS = Histogram(
     buckets=(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
 )
 PROPOSED_TOKENS = Counter("tandem_draft_proposed_tokens", "Guesses sent")
+AHEAD = Counter("tandem_draft_ahead_blocks_sent", "Blocks sent for what the target might decide")
 REFUSED = Counter("tandem_draft_refused_sessions", "Sessions refused", ["code"])
 UNREPRODUCIBLE = Counter(
     "tandem_draft_unreproducible_sessions", "Sessions whose text the draft's own tokenizer does not give back"

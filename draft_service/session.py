@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from common import trees
@@ -10,8 +11,10 @@ from common.allowed import Allowed
 from common.errors import InvalidRequest
 from common.states import StateTail
 from common.types import Commit, Mode, Open, SamplingParams
+from draft_service.ahead import Ahead, Prepared, Question
 
-_REMEMBERED_BLOCKS = 2
+MOST_AHEAD = 8
+_REMEMBERED_BLOCKS = 2 + MOST_AHEAD
 
 
 class OutOfSync(Exception):
@@ -22,7 +25,8 @@ class OutOfSync(Exception):
 class Session:
     """
     Attributes:
-        tokens: the committed tokens, prompt first.
+        tokens: the committed tokens, prompt first; and while a source drafts ahead, what it is to assume.
+        assumed: how many of ``tokens`` are assumed.
         block_size: guesses wanted now; 0: none.
         tree_width: most of them that may follow the same text; 1: a chain is wanted. Never above ``widest``.
         allowed: which tokens may come next; None: all, as far as this draft knows.
@@ -30,6 +34,8 @@ class Session:
         states: the target's hidden states of the latest committed positions; None: none are sent.
         hidden_layers: of which layers.
         proposed: tokens and parents of the latest blocks by id; the next commit accepts a branch of one.
+        ahead: what is prepared for the time after the next commit.
+        ready: what was prepared for the last one, if that was asked for now.
     """
 
     session_id: str
@@ -48,6 +54,9 @@ class Session:
     states: StateTail | None = None
     hidden_layers: tuple[int, ...] = ()
     proposed: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    assumed: int = 0
+    ahead: Ahead = field(default_factory=Ahead)
+    ready: Prepared | None = None
 
     @classmethod
     def opened(cls, update: Open) -> Session:
@@ -92,22 +101,62 @@ class Session:
             self.allowed = None
             return len(guesses)
 
+    @property
+    def num_committed(self) -> int:
+        return len(self.tokens) - self.assumed
+
+    @contextmanager
+    def assuming(self, question: Question) -> Iterator[None]:
+        """Meanwhile a source sees the session as it would be."""
+        before = self.block_size, self.tree_width
+        self.tokens += question.assumed
+        self.assumed = len(question.assumed)
+        self.block_size, self.tree_width = question.block_size, question.tree_width
+        try:
+            yield
+        finally:
+            self.block_size, self.tree_width = before
+            del self.tokens[self.num_committed :]
+            self.assumed = 0
+
     def commit(self, update: Commit) -> None:
         """Append what the target decided.
 
         Raises:
-            OutOfSync: when the base differs or the block is not known.
+            OutOfSync: when the base differs or a block is not known.
             InvalidRequest: for hidden states that do not fit.
         """
         if update.base_length != len(self.tokens):
             raise OutOfSync(f"commit at {update.base_length}, the draft holds {len(self.tokens)} tokens")
         accepted = self._branch(update) if update.accepted_nodes else ()
-        self.tokens += [*accepted, *update.token_ids]
+        decided = (*accepted, *update.token_ids)
+        self.tokens += decided
         if self.states and update.hidden_states:
             self.states.take(update.hidden_states, len(self.tokens))
-        self.proposed.clear()  # whatever else was proposed followed other tokens
         self.block_size = update.block_size
         self.tree_width = min(update.tree_width or self.tree_width, self.widest)
+        self._go_on(update, decided)
+
+    def _go_on(self, update: Commit, decided: tuple[int, ...]) -> None:
+        """With what was prepared for this commit, and towards the next."""
+        self._learn(update)
+        self.ready = self.ahead.committed(decided)
+        alive = [*self.ahead.prepared, *filter(None, [self.ready])]
+        ids = {prepared.block.block_id for prepared in alive}
+        self.proposed = {block_id: made for block_id, made in self.proposed.items() if block_id in ids}
+        followable = self.allowed is None and not self.grammar  # a grammar does not go back
+        self.ahead.allow(min(update.ahead, MOST_AHEAD) * followable, self.block_size, self.tree_width)
+        if update.next_block_id:
+            if self.ready is None or self.ready.block.block_id != update.next_block_id:
+                raise OutOfSync(f"block {update.next_block_id} was not prepared for this commit")
+            self.block_size, self.ready = 0, None
+        elif self.ready and not 0 < self.block_size <= self.ready.size:
+            self.ready = None
+
+    def _learn(self, update: Commit) -> None:
+        _, parents = self.proposed.get(update.block_id, ((), ()))
+        last = update.accepted_nodes[-1] if update.accepted_nodes else -1
+        self.ahead.learn(len(update.accepted_nodes), fell=last in parents)
 
     def _branch(self, update: Commit) -> tuple[int, ...]:
         """The accepted tokens."""

@@ -36,6 +36,8 @@ class Config:
         min_batch: fewest sequences running with which drafts are used.
         max_batch: most; 0: any number.
         min_confidence: guesses that their draft is less sure of end a block.
+        ahead: most blocks per sequence that a draft may send before it is known whether they will be of use,
+            while that pays; 0: never any.
         draft_wait_ms: longest a step waits for drafts.
         tag_wait_ms: longest a step waits for fact-check verdicts on blocks that may be vetoed.
         settle_wait_ms: longest a finished answer waits for outstanding fact-check verdicts.
@@ -67,6 +69,7 @@ class Config:
     min_batch: Positive = 1
     max_batch: Annotated[int, Field(ge=0)] = 0
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.25
+    ahead: Annotated[int, Field(ge=0, le=8)] = 3
     draft_wait_ms: Milliseconds = 50.0
     tag_wait_ms: Milliseconds = 5.0
     settle_wait_ms: Milliseconds = 50.0

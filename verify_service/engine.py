@@ -153,6 +153,7 @@ class Engine:
 
     async def step(self) -> None:
         """One packed pass over everything that is ready."""
+        step_started = time.perf_counter()
         self._scheduler.admit()
         with _timed("wait"):
             await self._wait_for_drafts()
@@ -171,7 +172,15 @@ class Engine:
             for item, result in zip(work, judged, strict=True):
                 if not item.sequence.finished:
                     self._emit(item, result)
+        self._observe_step(work, judged, time.perf_counter() - step_started)
         self._observe()
+
+    def _observe_step(
+        self, work: Seq[Work], judged: Seq[_Judged | TandemError | None], seconds: float
+    ) -> None:
+        if all(item.count == 1 for item in work) and any(item.guesses for item in work):
+            verdicts = [result.verdict for result in judged if isinstance(result, _Judged)]
+            self._drafts.observe_step(sum(verdict.accepted + 1 for verdict in verdicts), seconds)
 
     def _observe_pass(self, work: Seq[Work], seconds: float) -> None:
         """Rows of a prompt cost another price than rows that are judged, so only the latter are measured."""

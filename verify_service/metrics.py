@@ -55,6 +55,13 @@ SESSIONS_OFF = Gauge("tandem_draft_sessions_off", "Sessions whose drafts do not 
 PROBES = Counter("tandem_draft_probes", "Blocks asked for to see whether drafts pay again, by fate", ["fate"])
 UNSURE_TOKENS = Counter("tandem_draft_unsure_tokens", "Guesses not verified for want of confidence")
 
+AHEAD = Counter(
+    "tandem_draft_ahead",
+    "Commits whose draft may go ahead, by whether the next block was there: for all guesses, for others",
+    ["outcome"],
+)
+AHEAD_BLOCKS = Gauge("tandem_draft_ahead_blocks", "Blocks that drafts may send ahead, as far as that pays")
+
 TAGS = Counter("tandem_fact_check_tags", "Verdicts received, by what became of them", ["outcome"])
 VETOED_TOKENS = Counter("tandem_fact_check_vetoed_tokens", "Drafted tokens not considered because of a flag")
 TAGS_MISSING = Counter("tandem_fact_check_tags_missing", "Blocks verified before their verdict came")
@@ -62,6 +69,7 @@ TAGS_MISSING = Counter("tandem_fact_check_tags_missing", "Blocks verified before
 PHASES = ("wait", "model", "accept", "emit")
 OUTCOMES = ("verified", "empty", "stale", "invalid", "unknown_session", "q_mismatch")
 PROBE_FATES = ("right", "wrong", "lost")
+AHEAD_OUTCOMES = ("full", "other", "late", "missed")
 ROWS = tuple(str(2**power) for power in range(13))
 REFUSALS = ("fingerprint_mismatch", "overloaded", "out_of_sync", "other")
 
@@ -79,6 +87,8 @@ def start_at_zero(positions: int) -> None:
         BLOCKS.labels(outcome)
     for fate in PROBE_FATES:
         PROBES.labels(fate)
+    for outcome in AHEAD_OUTCOMES:
+        AHEAD.labels(outcome)
     for code in REFUSALS:
         SESSIONS_REFUSED.labels(code)
     for outcome in ("delivered", "unwatched", "malformed"):

@@ -19,6 +19,7 @@ from verify_service import metrics
 from verify_service.admission import Admission
 from verify_service.config import Config
 from verify_service.constraints import Constraints
+from verify_service.drafts.ahead import AheadPolicy
 from verify_service.drafts.control import registry
 from verify_service.drafts.control.curve import Shape
 from verify_service.drafts.hub import DraftHub, Hidden, Limits
@@ -53,6 +54,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
         policy=target.policy,
         limits=Limits(config.min_batch, config.max_batch, config.min_confidence),
         hidden=target.hidden,
+        ahead=AheadPolicy(config.ahead),
     )
     engine = Engine(
         target.admission,

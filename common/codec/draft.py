@@ -37,6 +37,7 @@ def block_to_proto(block: Block) -> types_pb2.Block:
         drafting_seconds=block.drafting_seconds,
         source_names=names,
         token_sources=[names.index(name) for name in block.sources],
+        assumed=block.assumed,
     )
 
 
@@ -59,6 +60,7 @@ def block_from_proto(wire: types_pb2.Block) -> Block:
         model_version=wire.model_version,
         drafting_seconds=wire.drafting_seconds,
         sources=tuple(names[index] for index in wire.token_sources),
+        assumed=tuple(wire.assumed),
     )
 
 
@@ -77,6 +79,8 @@ def update_to_proto(update: SessionUpdate) -> draft_pb2.SessionUpdate:
                     block_size=update.block_size,
                     tree_width=update.tree_width,
                     hidden_states=_states_to_proto(update.hidden_states),
+                    next_block_id=update.next_block_id,
+                    ahead=update.ahead,
                 ),
             )
         case Close():
@@ -125,6 +129,8 @@ def update_from_proto(wire: draft_pb2.SessionUpdate) -> SessionUpdate:
                 hidden_states=(
                     _states_from_proto(commit.hidden_states) if commit.HasField("hidden_states") else None
                 ),
+                next_block_id=commit.next_block_id,
+                ahead=commit.ahead,
             )
         case "close":
             return Close(wire.session_id)

@@ -28,8 +28,8 @@ NOTHING = Guess()
 class Source(Protocol):
     """Guesses for all waiting sessions at once.
 
-    A source's own state of a session (KV, an index) follows the session's tokens, which may have lost a
-    rejected suffix since the last call.
+    The last ``session.assumed`` tokens of a session are not committed; the next time others may stand there.
+    So what a source keeps of a session goes back with its tokens, or is of its committed tokens only.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Source(Protocol):
 
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
         """Up to ``session.block_size`` guesses each, no more than ``session.tree_width`` of them after the
-        same text; None: not ready yet, ask again.
+        same text; None: not ready yet, ask again; or where tokens are assumed, it cannot say.
 
         Called from one thread at a time, not the event loop's.
         """

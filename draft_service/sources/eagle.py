@@ -23,18 +23,44 @@ def make(config: Config, folder: str) -> EagleSource:
 
 
 @dataclass(slots=True, eq=False)
+class _Branch:
+    """The guesses that were run after the committed tokens, a tree; their keys and values lie in this order.
+
+    Attributes:
+        root: the guess at the feature of the last committed token, and the logits after it.
+        made: of every guess its place among them, by its path.
+        features, logits: of every guess.
+    """
+
+    root: tuple[Tensor, Tensor]
+    made: dict[tuple[int, ...], int] = field(default_factory=dict)
+    features: list[Tensor] = field(default_factory=list)
+    logits: list[Tensor] = field(default_factory=list)
+
+    def feature(self, path: tuple[int, ...]) -> Tensor:
+        """[1, hidden]"""
+        return self.features[self.made[path]] if path else self.root[0]
+
+    def said(self, path: tuple[int, ...]) -> Tensor:
+        """[head's vocabulary]"""
+        return self.logits[self.made[path]] if path else self.root[1]
+
+
+@dataclass(slots=True, eq=False)
 class _Cache:
     """Keys and values of the rows that were made from the target's own states.
 
     Attributes:
         keys, values: [kv heads, slots, head size]; slots past ``length`` are of guesses, or empty.
         end: the position after the last row's; a row's position is that of the state it was made from.
+        branch: what was run after those rows.
     """
 
     keys: Tensor
     values: Tensor
     length: int = 0
     end: int = 0
+    branch: _Branch | None = None
 
     @staticmethod
     def of(running_head: RunningHead) -> _Cache:
@@ -81,29 +107,37 @@ class _Rows:
 
 @dataclass(slots=True, eq=False)
 class _Draft:
-    """One session's guesses in the making.
-
-    Attributes:
-        root: the guess at the feature of the last committed token.
-        made: of every guess that was run its place among them, by its path.
-        features: of the same, and the logits after each.
-    """
+    """One session's guesses in the making, after the ``assumed`` tokens."""
 
     session: Session
     cache: _Cache
     growth: Growth
-    root: Tensor = field(default_factory=lambda: torch.empty(0))
-    made: dict[tuple[int, ...], int] = field(default_factory=dict)
-    features: list[Tensor] = field(default_factory=list)
-    logits: list[Tensor] = field(default_factory=list)
+    assumed: tuple[int, ...]
+
+    @property
+    def branch(self) -> _Branch:
+        assert self.cache.branch
+        return self.cache.branch
+
+    @property
+    def unmade(self) -> list[tuple[int, ...]]:
+        """The growth's paths that were not run, from the committed text on; what is assumed comes first."""
+        for length in range(1, len(self.assumed) + 1):
+            if self.assumed[:length] not in self.branch.made:
+                return [self.assumed[:length]]
+        return [path for path in map(self.whole, self.growth.paths) if path not in self.branch.made]
+
+    def whole(self, path: tuple[int, ...]) -> tuple[int, ...]:
+        return (*self.assumed, *path)
 
 
 class EagleSource:
     """Li et al. 2024 (EAGLE), Li et al. 2025 (EAGLE-3); which guesses are worth it as in EAGLE-2.
 
-    Between commits the head reads its own features. At a commit they are forgotten, and the rows of the
-    committed tokens are made from the states that the target sent. A session whose states have not come gets
-    no guesses; one whose prompt was cached begins with the first state that came.
+    Between commits the head reads its own features, also those of tokens that are assumed. At a commit they
+    are forgotten, and the rows of the committed tokens are made from the states that the target sent. A
+    session whose states have not come gets no guesses; one whose prompt was cached begins with the first
+    state that came.
     """
 
     name = "eagle"
@@ -122,7 +156,9 @@ class EagleSource:
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
         results: dict[Session, Guess | None] = dict.fromkeys(sessions, NOTHING)
         drafts = [self._begin(session) for session in sessions if _ready(session)]
-        self._catch_up(drafts)
+        self._catch_up([draft for draft in drafts if draft.cache.branch is None])
+        while missing := [draft for draft in drafts if not draft.growth.planted]:
+            self._plant(missing)
         while growing := [draft for draft in drafts if not draft.growth.finished]:
             self._advance(growing)
         for draft in drafts:
@@ -136,7 +172,10 @@ class EagleSource:
         cache = self._caches.get(session.session_id)
         if cache is None:
             cache = self._caches[session.session_id] = _Cache.of(self._running)
-        return _Draft(session, cache, Growth(session, few=self._running.few))
+        if session.num_committed != cache.end + 1:
+            cache.branch = None
+        assumed = tuple(session.tokens[session.num_committed :])
+        return _Draft(session, cache, Growth(session, few=self._running.few), assumed)
 
     def _catch_up(self, drafts: Sequence[_Draft]) -> None:
         """The rows of committed tokens that have come since; the last one says what follows."""
@@ -146,13 +185,19 @@ class EagleSource:
         roots = [features[-1:] for features in made]
         logits = self._running.logits(torch.cat(roots))
         for draft, root, row in zip(drafts, roots, logits, strict=True):
-            draft.root = root
-            draft.growth.plant(row)
+            draft.cache.branch = _Branch((root, row))
+
+    def _plant(self, drafts: Sequence[_Draft]) -> None:
+        """Run the next of the assumed tokens; where all were, what may follow them is known."""
+        self._run(drafts)
+        for draft in drafts:
+            if not draft.assumed or draft.assumed in draft.branch.made:
+                draft.growth.plant(draft.branch.said(draft.assumed))
 
     def _pending(self, draft: _Draft) -> _Rows:
         session, cache = draft.session, draft.cache
         assert session.states is not None
-        end = len(session.tokens) - 1
+        end = session.num_committed - 1
         known = max(session.states.first, end - self._window)
         # The last row is made anew where nothing has come since, so that there is one that says what follows.
         first = min(cache.end, end - 1)
@@ -181,22 +226,28 @@ class EagleSource:
 
     def _advance(self, drafts: Sequence[_Draft]) -> None:
         """Run the guesses that are new, each after its own branch; a level of a tree is one pass."""
-        fresh = [(draft, [path for path in draft.growth.paths if path not in draft.made]) for draft in drafts]
-        running_now = [(draft, paths) for draft, paths in fresh if paths]
+        self._run(drafts)
+        for draft in drafts:
+            paths = map(draft.whole, draft.growth.paths)
+            draft.growth.grow(torch.stack([draft.branch.said(path) for path in paths]))
+
+    def _run(self, drafts: Sequence[_Draft]) -> None:
+        running_now = [(draft, paths) for draft in drafts if (paths := draft.unmade)]
+        if not running_now:
+            return
         made = self._pass([self._questions(draft, paths) for draft, paths in running_now])
         logits = self._running.logits(torch.cat(made)).split([len(features) for features in made])
         for (draft, _), features, rows in zip(running_now, made, logits, strict=True):
-            draft.features += features.unsqueeze(1).unbind()
-            draft.logits += rows.unbind()
-        for draft in drafts:
-            draft.growth.grow(torch.stack([draft.logits[draft.made[path]] for path in draft.growth.paths]))
+            draft.branch.features += features.unsqueeze(1).unbind()
+            draft.branch.logits += rows.unbind()
 
     def _questions(self, draft: _Draft, paths: Sequence[tuple[int, ...]]) -> _Rows:
-        cache, before = draft.cache, len(draft.made)
-        features = [draft.features[draft.made[path[:-1]]] if path[:-1] else draft.root for path in paths]
-        draft.made.update((path, before + index) for index, path in enumerate(paths))
+        cache, branch = draft.cache, draft.branch
+        before = len(branch.made)
+        features = [branch.feature(path[:-1]) for path in paths]
+        branch.made.update((path, before + index) for index, path in enumerate(paths))
         first = max(cache.length - self._window, 0)
-        chain = draft.session.tree_width == 1
+        alone = len(paths) == 1 and len(paths[0]) == len(branch.made)
         return _Rows(
             cache,
             [path[-1] for path in paths],
@@ -204,7 +255,7 @@ class EagleSource:
             [cache.end + len(path) - 1 for path in paths],
             cache.length + before,
             first,
-            None if chain else _branches(cache.length - first, draft.made, paths),
+            None if alone else _branches(cache.length - first, branch.made, paths),
         )
 
     def _pass(self, parts: Sequence[_Rows]) -> list[Tensor]:
@@ -224,7 +275,7 @@ class EagleSource:
 def _ready(session: Session) -> bool:
     """Whether the states of all tokens but the last one, which the target has not run, are there."""
     states = session.states
-    return states is not None and states.first < states.end == len(session.tokens) - 1
+    return states is not None and states.first < states.end == session.num_committed - 1
 
 
 def _attend(part: _Rows, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -81,6 +81,10 @@ class Growth:
         self._parents: list[int] = []
 
     @property
+    def planted(self) -> bool:
+        return self._root.children is not None
+
+    @property
     def finished(self) -> bool:
         """Whether nothing the model has not been asked about could displace a guess.
 

@@ -24,7 +24,8 @@ class MedusaSource:
     """Cai et al. 2024. One pass per block, whatever its size; what a head says does not depend on what the
     one before it was taken to say, so a tree of several tokens of each is worth more than a chain.
 
-    Nothing is kept between blocks: of all the target's states only the latest is read.
+    Nothing is kept between blocks: of all the target's states only the latest is read. So of text that the
+    target has not seen it can say nothing.
     """
 
     name = "medusa"
@@ -39,7 +40,7 @@ class MedusaSource:
 
     @torch.inference_mode()
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
-        results: dict[Session, Guess | None] = dict.fromkeys(sessions, NOTHING)
+        results: dict[Session, Guess | None] = {s: None if s.assumed else NOTHING for s in sessions}
         ready = [session for session in sessions if _ready(session)]
         if ready:
             said = self._say(ready)

@@ -42,7 +42,7 @@ class NgramSource:
 
     def _guess(self, session: Session) -> Guess:
         index = self._indexes.setdefault(session.session_id, _Index(self._lengths))
-        index.extend(session.tokens)
+        index.extend(session.tokens[: session.num_committed])
         wanted = _MOST_MATCHES if session.tree_width > 1 else 1
         matches = list(itertools.islice(index.find(session.tokens), wanted))
         if not matches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ _EXPLORE_EVERY = (
     16  # blocks of a session, of which one goes to the source that has not been asked the longest
 )
 _LONGEST_VERSION = 128
+_MOST_PENDING = 16
 
 
 def make(config: Config, folder: str) -> Source:
@@ -24,20 +26,45 @@ def make(config: Config, folder: str) -> Source:
     return BestSource(sources) if config.pool == "best" else MergingSource(sources)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """``guesses``, by source, were made after ``base_length`` tokens, of which the last were ``assumed``."""
+
+    base_length: int
+    assumed: tuple[int, ...]
+    guesses: dict[int, Guess]
+
+    def holds(self, tokens: Sequence[int]) -> bool:
+        """Whether the committed ``tokens`` are, so far, those it was made for."""
+        start = self.base_length - len(self.assumed)
+        known = tuple(tokens[start : self.base_length])
+        return known == self.assumed[: len(known)]
+
+
 @dataclass(slots=True)
 class _Record:
     """What is known of the sources in one session.
 
     Attributes:
-        pending: guesses made after the first ``base_length`` tokens, by source.
+        pending: what was made since the last commit, at most so many.
         asked_at: the block for which each source was asked the last time.
     """
 
     standings: list[Standing]
     asked_at: list[int]
-    pending: dict[int, Guess] = field(default_factory=dict)
-    base_length: int = 0
+    pending: deque[_Pending] = field(default_factory=lambda: deque(maxlen=_MOST_PENDING))
     blocks: int = 0
+
+    def add(self, session: Session, guesses: dict[int, Guess]) -> None:
+        assumed = tuple(session.tokens[session.num_committed :])
+        self.pending.append(_Pending(len(session.tokens), assumed, guesses))
+
+    def take_known(self, tokens: Sequence[int]) -> list[_Pending]:
+        """What the committed ``tokens`` say something about; of the rest what they do not rule out stays."""
+        alive = [pending for pending in self.pending if pending.holds(tokens)]
+        self.pending.clear()
+        self.pending += [pending for pending in alive if pending.base_length >= len(tokens)]
+        return [pending for pending in alive if pending.base_length < len(tokens)]
 
 
 class _Pool:
@@ -65,12 +92,12 @@ class _Pool:
         if record is None:
             standings = [Standing() for _ in self._sources]
             record = self._records[session.session_id] = _Record(standings, [0] * len(standings))
-        continuation = session.tokens[record.base_length :]
-        for index, guess in record.pending.items() if continuation else ():
-            stood, fell = record.standings[index].judge(guess, continuation)
-            metrics.SOURCE_GUESSES.labels(self._sources[index].name, "stood").inc(stood)
-            metrics.SOURCE_GUESSES.labels(self._sources[index].name, "fell").inc(fell)
-        record.pending, record.base_length = {}, len(session.tokens)
+        tokens = session.tokens[: session.num_committed]
+        for pending in record.take_known(tokens):
+            for index, guess in pending.guesses.items():
+                stood, fell = record.standings[index].judge(guess, tokens[pending.base_length :])
+                metrics.SOURCE_GUESSES.labels(self._sources[index].name, "stood").inc(stood)
+                metrics.SOURCE_GUESSES.labels(self._sources[index].name, "fell").inc(fell)
         return record
 
 
@@ -88,12 +115,13 @@ class MergingSource(_Pool):
 
     def _merged(self, session: Session, record: _Record, guesses: Sequence[Guess | None]) -> Guess | None:
         """A source that is not ready does not hold up the others."""
-        record.pending = {index: guess for index, guess in enumerate(guesses) if guess and guess.token_ids}
+        said = {index: guess for index, guess in enumerate(guesses) if guess and guess.token_ids}
         if all(guess is None for guess in guesses):
             return None
+        record.add(session, said)
         proposals = [
             Proposal(self._sources[index].name, guess, record.standings[index])
-            for index, guess in record.pending.items()
+            for index, guess in said.items()
         ]
         return merge(proposals, session.block_size, session.tree_width)
 
@@ -130,7 +158,8 @@ class BestSource(_Pool):
     def _chosen(self, session: Session, index: int, guess: Guess) -> Guess:
         record = self._records[session.session_id]
         record.asked_at[index] = record.blocks
-        record.pending = {index: guess} if guess.token_ids else {}
+        if guess.token_ids:
+            record.add(session, {index: guess})
         return replace(guess, sources=(self._sources[index].name,) * len(guess.token_ids))
 
 

@@ -36,6 +36,8 @@ class ReencodingSource:
     since other tokens spell the same text. What serves best then is the draft's likeliest continuation, so
     that is what it is asked for, whatever the session's sampling: a certain guess x stands with probability
     p(x), and the noise of keyed verification belongs to the target's token ids, which the draft does not use.
+
+    An encoding does not go back, so where tokens are assumed it says nothing.
     """
 
     def __init__(self, inner: Source, ours: Tokenizer, theirs: Tokenizer) -> None:
@@ -52,6 +54,11 @@ class ReencodingSource:
         self._mirrors: dict[str, _Mirror] = {}
 
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
+        told = [session for session in sessions if not session.assumed]
+        results = dict(zip(told, self._propose(told), strict=True))
+        return [results.get(session) for session in sessions]
+
+    def _propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
         mirrors = [self._mirror(session) for session in sessions]
         asked = [mirror.inner for mirror in mirrors if mirror.inner.block_size]
         answers = iter(self._inner.propose(asked))

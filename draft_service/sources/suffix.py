@@ -61,7 +61,7 @@ class _Own:
     texts: Occurrences = field(default_factory=Occurrences)
 
     def read(self) -> None:
-        self.texts.extend(self.session.tokens[len(self.texts) :])
+        self.texts.extend(self.session.tokens[len(self.texts) : self.session.num_committed])
 
 
 class SuffixSource:

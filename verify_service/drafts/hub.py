@@ -24,6 +24,7 @@ from common.types import (
     tenant_key,
 )
 from verify_service import metrics
+from verify_service.drafts.ahead import AheadPolicy, Waiting, still_assumed
 from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared
 from verify_service.drafts.confidence import sure_enough
 from verify_service.drafts.control.base import NOTHING, Choice, Policy, State
@@ -77,15 +78,18 @@ class DraftHub:
         policy: Policy | None = None,
         limits: Limits = Limits(),
         hidden: Hidden = Hidden(),
+        ahead: AheadPolicy | None = None,
     ) -> None:
         """
         Args:
+            ahead: how many blocks drafts may send ahead; None: none.
             hidden: what drafts are sent.
             policy: how many guesses are asked for; None: as many as the sequence may have.
         """
         self._policy: Policy = policy or Fixed()
         self._limits = limits
         self._hidden = hidden
+        self._ahead = ahead or AheadPolicy()
         self._batch = 0
         self._fingerprint = fingerprint
         self._vocabulary_size = vocabulary_size
@@ -155,8 +159,14 @@ class DraftHub:
         if not choice.block_size and sequence.next_block_size > 0:
             return
         nodes = tuple(session.kept[node] for node in accepted_nodes) if verified else ()
-        told, width = session.told, session.width
-        session.ask(choice)  # before it is sent: a draft in this process answers at once
+        told, width, expected = session.told, session.width, session.waiters.most > 0
+        waiting = session.waiters.take(sequence.tokens[told:])
+        session.ask(choice, self._may_go_ahead(sequence, choice))  # before it is sent: a draft in this
+        if waiting:  # process answers at once
+            self._use(session, waiting)
+        if expected:
+            session.expecting = waiting is None
+            _count_ahead(waiting, verified, accepted_nodes)
         self._links[session.endpoint.address].send(
             Commit(
                 session_id=sequence.session_id,
@@ -167,8 +177,14 @@ class DraftHub:
                 block_size=choice.block_size,
                 tree_width=0 if choice.tree_width == width else choice.tree_width,
                 hidden_states=session.take_states(),
+                next_block_id=waiting.block.block_id if waiting else 0,
+                ahead=session.waiters.most,
             )
         )
+
+    def observe_step(self, tokens: int, seconds: float) -> None:
+        """A step without prefill in which guesses were verified took so long, waiting included."""
+        self._ahead.observe_step(tokens, seconds)
 
     def observe_pass(self, rows: int, seconds: float) -> None:
         """A pass without prefill took so long."""
@@ -216,6 +232,12 @@ class DraftHub:
         metrics.BLOCK_SIZE.observe(choice.block_size)
         self._turn(session, off=most > 0 and (choice.probe or not choice.block_size))
         return choice
+
+    def _may_go_ahead(self, sequence: Sequence, choice: Choice) -> int:
+        """Fact checks and grammars look at a block when it is made; they do not go back."""
+        if choice.probe or not choice.block_size or sequence.facts or sequence.allowed:
+            return 0
+        return self._ahead.blocks
 
     def _turn(self, session: DraftedSession, off: bool) -> None:
         metrics.SESSIONS_OFF.inc(off - session.off)
@@ -310,34 +332,54 @@ class DraftHub:
 
     def _on_block(self, session: DraftedSession, endpoint: DraftEndpoint, block: Block) -> None:
         sequence = session.sequence
-        if block.base_length != session.told or not session.asked:
+        assumed = still_assumed(block, sequence.tokens, session.told)
+        size = session.waiters.size_at(block.base_length - len(block.assumed))
+        wanted = not session.waiters.full if assumed else session.asked > 0
+        if assumed is None or size is None or not wanted:
             session.live = True
             metrics.BLOCKS.labels("stale").inc()
             return
         try:
-            asked = Asked(session.asked, session.width, self._vocabulary_size, sequence.mode)
-            checked = check_block(block, asked)
+            width = sequence.tree_width if block.assumed else session.width
+            checked = check_block(block, Asked(size, width, self._vocabulary_size, sequence.mode))
         except InvalidBlock as error:
             metrics.BLOCKS.labels("invalid").inc()
             log.warning("invalid block", address=endpoint.address, error=str(error))
             self._expel(endpoint.address)
             return
-        metrics.ROUND_TRIP_SECONDS.observe(time.monotonic() - session.asked_at)
         metrics.DRAFTING_SECONDS.observe(block.drafting_seconds)
         # The pool's name comes from configuration; what a draft calls itself is its own affair.
-        honest = replace(self._honest(checked, sequence), source=endpoint.name)
-        kept = sure_enough(honest, self._limits.min_confidence)
-        metrics.UNSURE_TOKENS.inc(len(block.token_ids) - len(kept))
-        session.offer(honest, kept)
-        if block.base_length < len(sequence.tokens):  # a probe that the target has overtaken
+        honest = replace(self._honest(checked, sequence), source=endpoint.name, assumed=assumed)
+        if assumed:
+            session.waiters.add(honest, size)
+        else:
+            self._on_answer(session, endpoint, Waiting(honest, size), late=bool(block.assumed))
+
+    def _on_answer(
+        self, session: DraftedSession, endpoint: DraftEndpoint, answer: Waiting, late: bool
+    ) -> None:
+        """``late``: the block was sent ahead, and came after it was asked for."""
+        metrics.ROUND_TRIP_SECONDS.observe(time.monotonic() - session.asked_at)
+        if session.expecting:
+            metrics.AHEAD.labels("late" if late else "missed").inc()
+        self._use(session, answer)
+        if answer.block.base_length < len(session.sequence.tokens):  # a probe that the target has overtaken
             session.learn(None, ())
             self._count_unused(session)
             return
         self._links[endpoint.address].breaker.answered()
+
+    def _use(self, session: DraftedSession, answer: Waiting) -> None:
+        """The block is the next to be verified. It may have been made for another size than is wanted now."""
+        size = min(session.choice.block_size, answer.size)
+        block = answer.block.prefix(size)
+        kept = sure_enough(block, self._limits.min_confidence)
+        metrics.UNSURE_TOKENS.inc(len(block.token_ids) - len(kept))
+        session.offer(block, kept, size)
         if not kept:
             metrics.BLOCKS.labels("empty").inc()
-        elif sequence.facts:
-            sequence.facts.add_block(honest.only(kept))
+        elif session.sequence.facts:
+            session.sequence.facts.add_block(block.only(kept))
 
     def _honest(self, block: Block, sequence: Sequence) -> Block:
         """A q that the guesses were not drawn from is not used: one-hot is exact for any guess."""
@@ -358,3 +400,11 @@ class DraftHub:
         if session.block is not None:
             session.block = None
             metrics.BLOCKS.labels("stale").inc()
+
+
+def _count_ahead(waiting: Waiting | None, verified: Block | None, accepted_nodes: tuple[int, ...]) -> None:
+    """Whether what comes next was there; where not, it shows when it comes."""
+    if waiting:
+        last = accepted_nodes[-1] if accepted_nodes else -1
+        full = verified is not None and last not in verified.tree
+        metrics.AHEAD.labels("full" if full else "other").inc()

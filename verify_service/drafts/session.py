@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from common.types import Block, DraftEndpoint, HiddenStates
 from verify_service import metrics
+from verify_service.drafts.ahead import Waiters
 from verify_service.drafts.control import outcome
 from verify_service.drafts.control.base import NOTHING, Choice, Controller, Outcome, Place
 from verify_service.sequence import Sequence
@@ -31,6 +32,8 @@ class DraftedSession:
         waited: see ``Outcome``.
         off: nothing pays.
         refused: addresses that will not draft this sequence.
+        waiters: blocks that were sent ahead.
+        expecting: the block on its way might have been there already.
     """
 
     sequence: Sequence
@@ -51,6 +54,8 @@ class DraftedSession:
     waited: float | None = None
     off: bool = False
     refused: set[str] = field(default_factory=set)
+    waiters: Waiters = field(default_factory=Waiters)
+    expecting: bool = False
 
     @property
     def age(self) -> float:
@@ -67,12 +72,13 @@ class DraftedSession:
         """Whether the block on its way is a probe; tokens are decided meanwhile."""
         return self.asked > 0 and self.choice.probe
 
-    def ask(self, choice: Choice) -> None:
-        """A block was asked for, with all that is committed."""
+    def ask(self, choice: Choice, ahead: int = 0) -> None:
+        """A block was asked for, with all that is committed; so many more may be sent ahead."""
         self.choice, self.asked, self.width = choice, choice.block_size, choice.tree_width
         self.asked_at = time.monotonic()
         self.told = len(self.sequence.tokens)
         self.offered = self.waited = None
+        self.waiters.told(self.told, choice.block_size, ahead)
 
     def take_states(self) -> HiddenStates | None:
         """Those that the draft has not been sent."""
@@ -82,8 +88,14 @@ class DraftedSession:
         message, self.states_sent = states.message(self.states_sent), states.end
         return message
 
-    def offer(self, block: Block, kept: tuple[int, ...]) -> None:
-        """The block that was asked for has come; ``kept`` are the guesses that are sure enough."""
+    def offer(self, block: Block, kept: tuple[int, ...], size: int) -> None:
+        """The block that was asked for has come, or had come before.
+
+        Args:
+            kept: the guesses that are sure enough.
+            size: what the draft was asked for when it made the block.
+        """
+        self.choice = replace(self.choice, block_size=size)
         self.arrived_at = time.monotonic()
         if self.choice.probe:
             self.waited = self.arrived_at - self.asked_at
@@ -114,6 +126,7 @@ class DraftedSession:
 
     def detach(self) -> None:
         self.endpoint, self.live, self.asked, self.block, self.offered = None, False, 0, None, None
+        self.waiters.clear()
 
     def _overtaken(self, block: Block) -> list[Place]:
         """Nobody waited for the block; what the target said meanwhile shows whether it was right.

@@ -198,6 +198,8 @@ class Commit(_message.Message):
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
     TREE_WIDTH_FIELD_NUMBER: _builtins.int
     HIDDEN_STATES_FIELD_NUMBER: _builtins.int
+    NEXT_BLOCK_ID_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
     base_length: _builtins.int
     """committed tokens before this commit"""
     block_id: _builtins.int
@@ -206,6 +208,10 @@ class Commit(_message.Message):
     """tokens wanted in the next block; 0: none"""
     tree_width: _builtins.int
     """most of them that may follow the same text, up to that of open; unset: as before"""
+    next_block_id: _builtins.int
+    """the block sent ahead that is verified next: none is asked for; 0: one is"""
+    ahead: _builtins.int
+    """most blocks to send ahead until the next commit: on what it may turn out to say"""
     @_builtins.property
     def accepted_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """indices of that block's tokens that stand, from the root down"""
@@ -228,10 +234,12 @@ class Commit(_message.Message):
         block_size: _builtins.int = ...,
         tree_width: _builtins.int = ...,
         hidden_states: _types_pb2.HiddenStates | None = ...,
+        next_block_id: _builtins.int = ...,
+        ahead: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hidden_states", b"hidden_states"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_nodes", b"accepted_nodes", "base_length", b"base_length", "block_id", b"block_id", "block_size", b"block_size", "hidden_states", b"hidden_states", "token_ids", b"token_ids", "tree_width", b"tree_width"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_nodes", b"accepted_nodes", "ahead", b"ahead", "base_length", b"base_length", "block_id", b"block_id", "block_size", b"block_size", "hidden_states", b"hidden_states", "next_block_id", b"next_block_id", "token_ids", b"token_ids", "tree_width", b"tree_width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -251,9 +251,10 @@ class Block(_message.Message):
     DRAFTING_SECONDS_FIELD_NUMBER: _builtins.int
     SOURCE_NAMES_FIELD_NUMBER: _builtins.int
     TOKEN_SOURCES_FIELD_NUMBER: _builtins.int
+    ASSUMED_FIELD_NUMBER: _builtins.int
     block_id: _builtins.int
     base_length: _builtins.int
-    """committed tokens the guesses follow"""
+    """tokens the guesses follow"""
     source: _builtins.str
     model_version: _builtins.str
     drafting_seconds: _builtins.float
@@ -288,6 +289,12 @@ class Block(_message.Message):
     def token_sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """per token, an index of source_names; empty: all come from source"""
 
+    @_builtins.property
+    def assumed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The last of the base_length tokens, which are not committed yet, so that the block is one sent ahead: of
+        use if the next commits say just this. Unset: all are committed.
+        """
+
     def __init__(
         self,
         *,
@@ -303,10 +310,11 @@ class Block(_message.Message):
         drafting_seconds: _builtins.float = ...,
         source_names: _abc.Iterable[_builtins.str] | None = ...,
         token_sources: _abc.Iterable[_builtins.int] | None = ...,
+        assumed: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_length", b"base_length", "block_id", b"block_id", "confidences", b"confidences", "distributions", b"distributions", "drafting_seconds", b"drafting_seconds", "model_version", b"model_version", "parents", b"parents", "probabilities", b"probabilities", "source", b"source", "source_names", b"source_names", "token_ids", b"token_ids", "token_sources", b"token_sources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "base_length", b"base_length", "block_id", b"block_id", "confidences", b"confidences", "distributions", b"distributions", "drafting_seconds", b"drafting_seconds", "model_version", b"model_version", "parents", b"parents", "probabilities", b"probabilities", "source", b"source", "source_names", b"source_names", "token_ids", b"token_ids", "token_sources", b"token_sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
