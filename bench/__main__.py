@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from bench import prompts, report
+from bench import prompts, report, stopping
 from bench.measure import ALWAYS_PREFILL, compare
 from bench.setups import Setup
 from bench.transformers_reference import generate_all
@@ -14,6 +14,7 @@ from tandem.local import LocalStack
 
 def main() -> None:
     options = _options()
+    stopping.as_after_ctrl_c()
     chosen = prompts.load(options.prompts, options.per_group)
     with LocalStack(options.source.pools(), ALWAYS_PREFILL | options.source.environment()) as stack:
         rounds = asyncio.run(compare(stack, chosen, options.max_tokens, options.block_size, options.repeats))

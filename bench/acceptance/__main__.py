@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import httpx
 
-from bench import measure, prompts, runners
+from bench import measure, prompts, runners, stopping
 from bench.acceptance import records, table
 from bench.acceptance.records import Record
 from bench.prompts import Prompt
@@ -29,6 +29,7 @@ _PATIENT = {"TANDEM_VERIFY_DRAFT_WAIT_MS": "5000"}
 
 def main() -> None:
     options = _options()
+    stopping.as_after_ctrl_c()
     made: list[Record] = []
     for setup in options.setups:
         measured = _measured(setup, options)

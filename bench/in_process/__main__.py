@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, ExitStack
 from typing import get_args
 
-from bench import racing
+from bench import racing, stopping
 from bench.measure import ALWAYS_PREFILL
 from bench.peers import engines, race, table
 from bench.peers.contestant import STREAMS, Row
@@ -25,6 +25,7 @@ _MODULES = {_IN_PROCESS: "bench.in_process.verify", _OVER_GRPC: "verify_service"
 
 def main() -> None:
     options = _options()
+    stopping.as_after_ctrl_c()
     with ExitStack() as stacks:
         running = {name: stacks.enter_context(_stack(module, options)) for name, module in _MODULES.items()}
         results = asyncio.run(_raced(running, options))
@@ -50,6 +51,8 @@ async def _raced(running: Mapping[str, LocalStack], options: argparse.Namespace)
             await clients.enter_async_context(engines.stack(Row(name, prefills=False), *how))
             for name, how in asked.items()
         ]
+        for each in contestants:
+            await racing.warm_up(each, options)
         return await race.run(contestants, racing.course(options, options.streams), racing.say)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench import machine, passes, prompts, runners
+from bench import machine, passes, prompts, runners, stopping
 from bench.measure import ALWAYS_PREFILL
 from bench.peers import engines, environments, race, table
 from bench.peers.contestant import STREAMS, Contestant, Row
@@ -55,8 +54,7 @@ def main() -> None:
         for name in options.names:
             made[name].make()
         return
-    # As after Ctrl-C: whatever was started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    stopping.as_after_ctrl_c()
     described = machine.describe()
     _say(str(described))
     costs = passes.measure_all(options.pass_weights) if _TANDEM in options.engines else {}

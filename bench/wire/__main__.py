@@ -1,8 +1,8 @@
 """``python -m bench.wire``: the stack with a slow wire between verify and draft.
 
-A stack that drafts ahead and one that does not run at once and take turns, each over every length of its
-wire, with one stream. Every step asks for guesses and waits for them, so that what it waits is what is not
-hidden.
+For every length of the wire there is a stack that may draft ahead and one that never does; all of them run at
+once and take turns, with one stream. Each learns for itself whether going ahead pays. Every step asks for
+guesses and waits for them, so that what it waits is what is not hidden.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import product
 
-from bench import racing
+from bench import racing, stopping
 from bench.measure import ALWAYS_PREFILL
 from bench.peers import engines, race
 from bench.peers.contestant import Row
@@ -25,28 +26,29 @@ from tandem.local import LocalStack
 
 _WAYS: dict[str, dict[str, str]] = {"ahead": {}, "in turn": {"TANDEM_VERIFY_AHEAD": "0"}}
 _ALWAYS_WAIT = {"TANDEM_VERIFY_CONTROLLER": "fixed", "TANDEM_VERIFY_DRAFT_WAIT_MS": "1000"}
+_LONGEST_TRIP = 500  # milliseconds; the budget of a wait is twice that
 
 
 def main() -> None:
     options = _options()
+    stopping.as_after_ctrl_c()
     print(asyncio.run(_measured(options)))
 
 
 async def _measured(options: argparse.Namespace) -> str:
     async with AsyncExitStack() as running:
         found: dict[table.Cell, Slowed] = {}
-        for way in options.drafting:
-            racing.say(f"starting the stack that drafts {way}")
-            found |= await running.enter_async_context(_contestants(way, options))
+        for way, trip in product(options.drafting, options.round_trips):
+            racing.say(f"starting the stack that drafts {way}, {trip:g} ms")
+            found[way, trip / 1000] = await running.enter_async_context(_slowed(way, trip, options))
         results = await race.run(list(found.values()), racing.course(options, streams=(1,)), racing.say)
     speeds = {cell: results.speeds[1][slowed.row.name] for cell, slowed in found.items()}
     return table.text({cell: slowed.spent for cell, slowed in found.items()}, speeds)
 
 
 @asynccontextmanager
-async def _contestants(way: str, options: argparse.Namespace) -> AsyncIterator[dict[table.Cell, Slowed]]:
-    """One stack's, one for each length of its wire."""
-    wire = SlowWire()
+async def _slowed(way: str, milliseconds: float, options: argparse.Namespace) -> AsyncIterator[Slowed]:
+    wire = SlowWire(milliseconds / 2000)
     async with wire.listening() as address:
         stack = LocalStack(options.sources.pools(address), _environment(way, options))
         wire.port = stack.stack.ports.draft
@@ -54,10 +56,8 @@ async def _contestants(way: str, options: argparse.Namespace) -> AsyncIterator[d
         async with _running(stack), engines.stack(Row(way), stack.url, speculation) as inner:
             if options.pin:
                 pinning.separate(stack)
-            yield {
-                (way, trip / 1000): Slowed(_row(way, trip), inner, stack, wire, trip / 1000)
-                for trip in options.round_trips
-            }
+            await racing.warm_up(inner, options)
+            yield Slowed(Row(f"{way}, {milliseconds:g} ms", prefills=False), inner, stack, wire)
 
 
 @asynccontextmanager
@@ -77,15 +77,15 @@ def _environment(way: str, options: argparse.Namespace) -> dict[str, str]:
     return ALWAYS_PREFILL | sources.environment() | told | threads
 
 
-def _row(way: str, milliseconds: float) -> Row:
-    return Row(f"{way}, {milliseconds:g} ms", prefills=False)
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.wire", description=__doc__)
     racing.add_options(parser)
     parser.add_argument(
-        "--round-trips", type=_milliseconds, nargs="+", default=[1, 5, 20], help="in milliseconds, beside 0"
+        "--round-trips",
+        type=_milliseconds,
+        nargs="+",
+        default=[1, 5, 20],
+        help="in milliseconds, beside 0; each takes about a gigabyte of memory for each way of drafting",
     )
     parser.add_argument("--drafting", nargs="+", choices=_WAYS, default=list(_WAYS))
     parser.add_argument(
@@ -98,8 +98,8 @@ def _options() -> argparse.Namespace:
 
 def _milliseconds(text: str) -> float:
     value = float(text)
-    if not 0 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1000")
+    if not 0 <= value <= _LONGEST_TRIP:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {_LONGEST_TRIP}")
     return value
 
 

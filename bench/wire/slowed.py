@@ -1,4 +1,4 @@
-"""A stack at one length of its wire, as a contestant of a race."""
+"""A stack behind a slow wire, as a contestant of a race."""
 
 from __future__ import annotations
 
@@ -37,25 +37,20 @@ class Spent:
 
 
 class Slowed:
-    """Sets the wire's delay for its own turns."""
+    """Writes down what became of the time of its turns."""
 
-    def __init__(
-        self, row: Row, inner: Contestant, stack: LocalStack, wire: SlowWire, round_trip: float
-    ) -> None:
+    def __init__(self, row: Row, inner: Contestant, stack: LocalStack, wire: SlowWire) -> None:
         """
         Args:
-            inner: what answers.
-            round_trip: that the wire shall add, in seconds.
+            inner: what asks the stack.
         """
         self.row = row
         self.spent = Spent()
         self._inner = inner
         self._stack = stack
         self._wire = wire
-        self._delay = round_trip / 2
 
     async def answer(self, prompts: Sequence[str], streams: int, max_tokens: int) -> Answered:
-        self._wire.delay = self._delay
         self._wire.held_seconds, self._wire.held_chunks = 0.0, 0
         before = await measure.scrape(self._stack)
         answered = await self._inner.answer(prompts, streams, max_tokens)
