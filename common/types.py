@@ -173,6 +173,7 @@ class Open:
         hidden_states: of positions that are computed already.
         grammar: in llguidance's form; a draft that cannot follow it may leave it aside.
         held_tokens: for a token the number of output tokens that must come before it.
+        ahead: as in ``Commit``.
         tenant: a draft that learns from answers uses them for the same tenant only; see ``tenant_key``.
     """
 
@@ -194,6 +195,7 @@ class Open:
     hidden_layers: tuple[int, ...] = ()
     hidden_size: int = 0
     hidden_states: HiddenStates | None = None
+    ahead: int = 0
 
 
 def tenant_key(cache_salt: str) -> str:

@@ -64,7 +64,7 @@ class Session:
         states = StateTail(len(update.hidden_layers) * update.hidden_size) if update.hidden_layers else None
         if states and update.hidden_states:
             states.take(update.hidden_states, len(update.token_ids))
-        return cls(
+        session = cls(
             session_id=update.session_id,
             tokens=list(update.token_ids),
             prompt_length=update.prompt_length,
@@ -81,6 +81,12 @@ class Session:
             states=states,
             hidden_layers=update.hidden_layers,
         )
+        session.ahead.allow(session.may_go_ahead(update.ahead), session.block_size, session.tree_width)
+        return session
+
+    def may_go_ahead(self, most: int) -> int:
+        """How many blocks at most; a grammar does not go back."""
+        return 0 if self.allowed or self.grammar else min(most, MOST_AHEAD)
 
     def follow(self) -> Allowed | None:
         """``allowed``, caught up with the committed tokens. A grammar that cannot follow them is left aside:
@@ -144,8 +150,7 @@ class Session:
         alive = [*self.ahead.prepared, *filter(None, [self.ready])]
         ids = {prepared.block.block_id for prepared in alive}
         self.proposed = {block_id: made for block_id, made in self.proposed.items() if block_id in ids}
-        followable = self.allowed is None and not self.grammar  # a grammar does not go back
-        self.ahead.allow(min(update.ahead, MOST_AHEAD) * followable, self.block_size, self.tree_width)
+        self.ahead.allow(self.may_go_ahead(update.ahead), self.block_size, self.tree_width)
         if update.next_block_id:
             if self.ready is None or self.ready.block.block_id != update.next_block_id:
                 raise OutOfSync(f"block {update.next_block_id} was not prepared for this commit")

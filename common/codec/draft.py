@@ -105,6 +105,7 @@ def _open_to_proto(update: Open) -> draft_pb2.Open:
         tenant=update.tenant,
         hidden_layers=update.hidden_layers,
         hidden_size=update.hidden_size,
+        ahead=update.ahead,
         hidden_states=_states_to_proto(update.hidden_states),
     )
 
@@ -160,6 +161,7 @@ def _open_from_proto(session_id: str, wire: draft_pb2.Open) -> Open:
         tenant=wire.tenant,
         hidden_layers=tuple(wire.hidden_layers),
         hidden_size=wire.hidden_size,
+        ahead=wire.ahead,
         hidden_states=_states_from_proto(wire.hidden_states) if wire.HasField("hidden_states") else None,
     )
 

@@ -10,6 +10,7 @@ from common.model.runner import ModelRunner, model_thread
 from common.model.tokenizer import Tokenizer
 from tests.support.models import tiny_tokenizer
 from verify_service.admission import Admission
+from verify_service.drafts.ahead import AheadPolicy
 from verify_service.drafts.hub import DraftHub, Hidden
 from verify_service.drafts.link import DraftLink, Link
 from verify_service.engine import Engine
@@ -27,6 +28,7 @@ def tiny_engine(
     max_batch_tokens: int = 128,
     wait_seconds: float = 5.0,
     hidden_layers: tuple[int, ...] = (),
+    ahead: AheadPolicy | None = None,
 ) -> tuple[Engine, DraftHub]:
     """Answers end at their ``max_tokens`` alone. The hub is to be shut down."""
     tokenizer, vocabulary = Tokenizer(tiny_tokenizer()), int(model.config.vocab_size)
@@ -42,7 +44,7 @@ def tiny_engine(
         fact_checks=False,
     )
     hidden = Hidden(hidden_layers, int(model.config.hidden_size) if hidden_layers else 0)
-    hub = DraftHub(tokenizer.fingerprint, vocabulary, wait_seconds, make_link, hidden=hidden)
+    hub = DraftHub(tokenizer.fingerprint, vocabulary, wait_seconds, make_link, hidden=hidden, ahead=ahead)
     engine = Engine(
         admission,
         Scheduler(BlockManager(num_blocks), 16, 64, max_batch_tokens),

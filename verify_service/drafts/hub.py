@@ -248,7 +248,7 @@ class DraftHub:
         session.endpoint = endpoint
         session.opened_at = time.monotonic()
         session.states_sent = 0
-        session.ask(replace(choice, tree_width=sequence.tree_width))
+        session.ask(replace(choice, tree_width=sequence.tree_width), self._may_go_ahead(sequence, choice))
         keyed = sequence.mode is Mode.KEYED
         link.send(
             Open(
@@ -270,6 +270,7 @@ class DraftHub:
                 hidden_layers=self._hidden.layers,
                 hidden_size=self._hidden.size,
                 hidden_states=session.take_states(),
+                ahead=session.waiters.most,
             )
         )
 
