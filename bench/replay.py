@@ -17,8 +17,9 @@ from pathlib import Path
 
 from common import trees
 from common.config import load
+from common.draft_types import Open
 from common.model import store
-from common.types import Mode, Open, SamplingParams
+from common.types import Mode, SamplingParams
 from draft_service.config import Config
 from draft_service.session import Session
 from draft_service.sources import registry

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from common import noise
 from common.allowed import Allowed
-from common.types import SamplingParams, SparseDistribution
+from common.draft_types import SparseDistribution
+from common.types import SamplingParams
 
 MAX_SUPPORT = 64
 _FEW = 1024

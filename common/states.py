@@ -7,8 +7,8 @@ from collections import deque
 import torch
 from torch import Tensor
 
+from common.draft_types import HiddenStates
 from common.errors import InvalidRequest
-from common.types import HiddenStates
 
 MOST_POSITIONS = 256
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from common import trees
-from common.types import Block
+from common.draft_types import Block
 
 _LEAST_BELIEF = 0.02  # an outcome less likely than that is not worth the time
 _FIRST_RATE = 0.6

@@ -11,9 +11,9 @@ from concurrent.futures import Executor
 
 from common import logging
 from common.allowed import Allowed
+from common.draft_types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, SessionUpdate
 from common.errors import InvalidRequest, Overloaded, TandemError
 from common.grammar import Compiler
-from common.types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, SessionUpdate
 from draft_service import metrics
 from draft_service.ahead import Question
 from draft_service.publisher import Publisher

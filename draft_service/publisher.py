@@ -11,7 +11,7 @@ import redis.asyncio as redis
 from redis.exceptions import RedisError
 
 from common import logging, streams
-from common.types import Block
+from common.draft_types import Block
 from draft_service import metrics
 from draft_service.session import Session
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from common import trees
 from common.allowed import Allowed
+from common.draft_types import Commit, Open
 from common.errors import InvalidRequest
 from common.states import StateTail
-from common.types import Commit, Mode, Open, SamplingParams
+from common.types import Mode, SamplingParams
 from draft_service.ahead import Ahead, Prepared, Question
 
 MOST_AHEAD = 8
@@ -30,7 +31,7 @@ class Session:
         block_size: guesses wanted now; 0: none.
         tree_width: most of them that may follow the same text; 1: a chain is wanted. Never above ``widest``.
         allowed: which tokens may come next; None: all, as far as this draft knows.
-        grammar, tenant: as in ``types.Open``.
+        grammar, tenant: as in ``draft_types.Open``.
         states: the target's hidden states of the latest committed positions; None: none are sent.
         hidden_layers: of which layers.
         proposed: tokens and parents of the latest blocks by id; the next commit accepts a branch of one.

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from common import trees
+from common.draft_types import Commit, Open
 from common.errors import FingerprintMismatch, InvalidRequest
-from common.types import Commit, Open
 
 _LARGEST_BLOCK = 64
 _LONGEST_TENANT = 64

@@ -8,16 +8,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from typing import Any, ClassVar
 
-from common.types import (
-    Annotation,
-    Delta,
-    Finished,
-    Plan,
-    SpeculationStats,
-    Started,
-    TokenLogprobs,
-    Usage,
-)
+from common.types import Annotation, Delta, Finished, Plan, SpeculationStats, Started, TokenLogprobs, Usage
 from gateway import logprobs
 
 Json = dict[str, Any]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import os
 import sys
+import threading
 import time
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,7 @@ from draft_service.heads.eagle import EagleHead
 from draft_service.heads.files import Head, HeadFile
 from draft_service.heads.shape import Shape
 from draft_service.heads.target import TargetParts, load_last_layer, load_parts
-from training import answers, generation, options, states
+from training import answers, generation, options, states, stopping
 from training.acceptance import Examiner, greedy_rows
 from training.answers import Answers
 from training.checkpoints import Checkpoints
@@ -58,11 +60,15 @@ def main() -> None:
     asked = options.parse()
     try:
         _run(asked)
+    except stopping.Stopped as stopped:
+        print(f"stopped, to be resumed; {stopped}")
     except (ConfigError, ValueError, OSError) as error:
         sys.exit(f"training: {error}")
 
 
 def _run(asked: Namespace) -> None:
+    if asked.plot and find_spec("matplotlib") is None:
+        raise ConfigError("--plot needs matplotlib, which the extra training brings")
     target = _Target.of(asked)
     torch.set_num_threads(target.threads)
     found = _answers(asked, target)
@@ -95,19 +101,30 @@ def _plot(trainer: Trainer, out: Path) -> None:
 
 def _answers(asked: Namespace, target: _Target) -> Answers:
     """Those that were made before, and those that are asked for now."""
-    own = asked.work / "answers.npz"
-    made = answers.load(own) if own.is_file() else None
+    made = answers.load(_own(asked)) if _own(asked).is_file() else None
     missing = asked.generate - (made.answer_tokens if made else 0)
     if missing > 0:
-        made = _generate(asked, target, made, own, missing)
+        with stopping.asked() as stop:
+            made = _generate(asked, target, made, missing, stop)
     parts = [answers.load(path) for path in asked.answers] + ([made] if made else [])
     if not parts:
         raise ConfigError("nothing to train on: give --answers, or --prompts and --generate")
     return answers.join(parts).first(asked.max_tokens)
 
 
-def _generate(asked: Namespace, target: _Target, made: Answers | None, path: Path, missing: int) -> Answers:
-    """Saved every minute; an interrupt keeps what was saved, and costs at most that minute."""
+def _own(asked: Namespace) -> Path:
+    """The file of the answers that were made for this run."""
+    return Path(asked.work / "answers.npz")
+
+
+def _generate(
+    asked: Namespace, target: _Target, made: Answers | None, missing: int, stop: threading.Event
+) -> Answers:
+    """Those made before and new ones; saved every minute and at the end.
+
+    Raises:
+        Stopped: when it was asked to stop, after it has saved.
+    """
     runner = _runner(asked, target, generation.blocks_needed(asked.at_once, asked.answer_tokens)).runner
     seed = asked.seed + (len(made) if made else 0)
     generator = generation.Generator(
@@ -116,6 +133,7 @@ def _generate(asked: Namespace, target: _Target, made: Answers | None, path: Pat
         at_once=asked.at_once,
         max_tokens=asked.answer_tokens,
         seed=seed,
+        stop=stop,
     )
     rows: list[list[int]] = []
     lengths: list[int] = []
@@ -124,7 +142,7 @@ def _generate(asked: Namespace, target: _Target, made: Answers | None, path: Pat
     def save() -> Answers:
         fresh = answers.gather(rows, lengths, temperatures)
         whole = answers.join([made, fresh]) if made else fresh
-        answers.save(path, whole)
+        answers.save(_own(asked), whole)
         return whole
 
     saved = time.monotonic()
@@ -139,7 +157,10 @@ def _generate(asked: Namespace, target: _Target, made: Answers | None, path: Pat
             if time.monotonic() - saved > _SAVE_EVERY_SECONDS:
                 save()
                 saved = time.monotonic()
-    return save()
+    whole = save()
+    if stop.is_set():
+        raise stopping.Stopped(f"{whole.answer_tokens} answer tokens are in {_own(asked)}")
+    return whole
 
 
 def _tasks(

@@ -59,7 +59,7 @@ def gather(
     rows: Sequence[Sequence[int]], prompt_lengths: Sequence[int], temperatures: Sequence[float]
 ) -> Answers:
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    tokens = np.concatenate([np.asarray(row, np.uint32) for row in rows])
+    tokens = np.concatenate([np.zeros(0, np.uint32), *(np.asarray(row, np.uint32) for row in rows)])
     return Answers(
         tokens, offsets, np.asarray(prompt_lengths, np.int32), np.asarray(temperatures, np.float32)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -80,20 +81,32 @@ class Generator:
     """Keeps a fixed number of answers running: where one ends the next begins, prefilled in the same pass."""
 
     def __init__(
-        self, runner: Runner, ends: Collection[int], *, at_once: int, max_tokens: int, seed: int
+        self,
+        runner: Runner,
+        ends: Collection[int],
+        *,
+        at_once: int,
+        max_tokens: int,
+        seed: int,
+        stop: threading.Event | None = None,
     ) -> None:
-        """``runner``: with ``blocks_needed`` blocks."""
+        """
+        Args:
+            runner: with ``blocks_needed`` blocks.
+            stop: once it is set no answer comes any more.
+        """
         self._runner = runner
         self._ends = frozenset(ends)
         self._max_tokens = max_tokens
         share = blocks_needed(1, max_tokens)
         self._slots = deque(range(index * share, (index + 1) * share) for index in range(at_once))
+        self._stop = stop or threading.Event()
         self._random = torch.Generator().manual_seed(seed)
 
     def answers(self, asked: Iterator[Task]) -> Iterator[tuple[Task, list[int]]]:
         """Each with its task, up to and with the token that ended it, as they end."""
         running: list[_Answer] = []
-        while True:
+        while not self._stop.is_set():
             starting = list(itertools.islice(asked, len(self._slots)))
             running += [_Answer(task, self._slots.popleft()) for task in starting]
             if not running:
@@ -103,6 +116,7 @@ class Generator:
                 running.remove(answer)
                 self._slots.append(answer.blocks)
                 yield answer.task, answer.tokens
+        self._slots.extend(answer.blocks for answer in running)
 
     def _ended(self, answer: _Answer) -> bool:
         return answer.tokens[-1] in self._ends or len(answer.tokens) >= self._max_tokens

@@ -12,7 +12,7 @@ from matplotlib import pyplot
 
 
 def draw(history: Sequence[Mapping[str, float]], path: Path) -> None:
-    """Held-out acceptance and the loss by step, as the kind of file that ``path`` ends with says."""
+    """Held-out acceptance by step, of all guesses and of each; ``path`` ends with the kind of file."""
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
     steps = [measured["step"] for measured in history]
     left.plot(steps, [measured["tokens_per_step"] for measured in history], marker="o")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -18,6 +15,7 @@ from tqdm import tqdm
 
 from draft_service.heads.files import Head
 from draft_service.heads.target import TargetParts
+from training import stopping
 from training.checkpoints import Checkpoints, Progress
 from training.losses import DIVERGENCES, Taught, contrastive, distilled
 from training.rollout import roll_out, targets_of
@@ -93,7 +91,9 @@ class Trainer:
         stop_at: int | None = None,
         seconds: float = math.inf,
     ) -> bool:
-        """Until the last step; saved at every measurement and at the end. Says whether it got there.
+        """Until the last step or until asked to stop; saved at every measurement and at the end.
+
+        Says whether it got to the last step.
 
         Args:
             stop_at: a step before the last at which to stop.
@@ -102,10 +102,10 @@ class Trainer:
         last = self._settings.steps if stop_at is None else min(stop_at, self._settings.steps)
         deadline = time.monotonic() + seconds
         with (
-            _interrupted() as interrupted,
+            stopping.asked() as stop,
             tqdm(total=self._settings.steps, initial=self._progress.step, desc="train", unit="step") as bar,
         ):
-            while self._progress.step < last and not interrupted.is_set() and time.monotonic() < deadline:
+            while self._progress.step < last and not stop.is_set() and time.monotonic() < deadline:
                 loss = self.step()
                 bar.update()
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
@@ -173,20 +173,3 @@ class Trainer:
 
     def _save(self) -> None:
         self._checkpoints.save(self._head, self._optimizer, self._progress)
-
-
-@contextmanager
-def _interrupted() -> Iterator[threading.Event]:
-    """Set by a first Ctrl-C; a second one interrupts as ever."""
-    asked = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
-
-    def ask(*_: object) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)

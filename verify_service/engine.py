@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from concurrent.futures import Executor
@@ -13,12 +12,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from common import logging, trees
+from common import logging
+from common.draft_types import Block
 from common.errors import Internal, InvalidRequest, TandemError
 from common.model.batch import Move, Runner, Segment
 from common.states import StateTail
 from common.types import (
-    Block,
     Delta,
     FactCheck,
     Finished,
@@ -35,6 +34,7 @@ from common.types import (
 from verify_service import metrics
 from verify_service.acceptance import ACCEPTANCE, Acceptance, TargetRows, Verdict
 from verify_service.admission import Admission
+from verify_service.counting import count_step
 from verify_service.drafts.hub import DraftHub
 from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.logprobs import token_logprobs
@@ -285,7 +285,7 @@ class Engine:
         reason = _commit(sequence, _decided(item, verdict))
         self._scheduler.settle(sequence)
         delivered = tuple(sequence.tokens[base_length:])
-        _count(item, min(verdict.accepted, len(delivered)), len(delivered))
+        count_step(item, verdict.nodes[: len(delivered)], len(delivered))
         annotations = (
             sequence.facts.annotations(sequence.tokens, sequence.prompt_length) if sequence.facts else ()
         )
@@ -357,40 +357,11 @@ def _provenance(item: Work, verdict: Verdict) -> tuple[Provenance, ...]:
     if item.block is None or not item.guesses:
         return (Provenance(Origin.TARGET),)
     block, last_node = item.block, verdict.nodes[-1] if verdict.nodes else -1
-    drafted = (Provenance(Origin.DRAFT, _source(block, node)) for node in verdict.nodes)
+    drafted = (Provenance(Origin.DRAFT, block.source_of(node)) for node in verdict.nodes)
     refused = block.tree.index(last_node) if last_node in block.tree else None  # the first drafted there
     if refused is None:
         return (*drafted, Provenance(Origin.BONUS))
-    return (*drafted, Provenance(Origin.CORRECTED, _source(block, refused)))
-
-
-def _source(block: Block, node: int) -> str:
-    """The draft pool of a guess, and which of the sources in it where it says so."""
-    return f"{block.source}/{block.sources[node]}" if block.sources else block.source
-
-
-def _count(item: Work, accepted: int, delivered: int) -> None:
-    stats, guesses = item.sequence.stats, len(item.guesses)
-    stats.steps += 1
-    metrics.GENERATION_TOKENS.inc(delivered)
-    if item.block is None or not guesses:
-        return
-    stats.drafts += 1
-    stats.draft_tokens += guesses
-    stats.accepted_tokens += accepted
-    metrics.BLOCKS.labels("verified").inc()
-    metrics.DRAFTS.inc()
-    metrics.DRAFT_TOKENS.inc(guesses)
-    metrics.ACCEPTED_TOKENS.inc(accepted)
-    drafted = Counter(trees.depths(item.block.tree))
-    missing = len(drafted) - len(stats.drafted_per_position)
-    stats.drafted_per_position += [0] * missing
-    stats.accepted_per_position += [0] * missing
-    for position, count in drafted.items():
-        stats.drafted_per_position[position] += count
-        stats.accepted_per_position[position] += position < accepted
-        metrics.DRAFTED_PER_POSITION.labels(str(position)).inc(count)
-        metrics.ACCEPTED_PER_POSITION.labels(str(position)).inc(position < accepted)
+    return (*drafted, Provenance(Origin.CORRECTED, block.source_of(refused)))
 
 
 @contextmanager

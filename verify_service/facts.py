@@ -7,8 +7,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from common.draft_types import Block
 from common.streams import Flag, TagRecord
-from common.types import Annotation, Block, FactCheck
+from common.types import Annotation, FactCheck
 
 _MOST_BLOCKS = 64
 

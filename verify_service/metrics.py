@@ -1,8 +1,22 @@
-"""What the verify service counts. Labels come from fixed sets, so series are bounded."""
+"""What the verify service counts. Labels come from fixed sets or are few, so series are bounded."""
 
 from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram, Summary
+
+
+class Labels:
+    """The first ``most`` of names that somebody else chooses; all others are "other"."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def of(self, name: str) -> str:
+        if len(self._known) < self._most:
+            self._known.add(name)
+        return name if name in self._known else "other"
+
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -34,6 +48,12 @@ ACCEPTED_PER_POSITION = Counter(
 )
 DRAFTED_PER_POSITION = Counter(
     "tandem_spec_decode_num_draft_tokens_per_pos", "Guesses verified by position", ["position"]
+)
+DRAFTED_PER_SOURCE = Counter(
+    "tandem_spec_decode_num_draft_tokens_per_source", "Guesses verified by pool and source", ["source"]
+)
+ACCEPTED_PER_SOURCE = Counter(
+    "tandem_spec_decode_num_accepted_tokens_per_source", "Guesses delivered by pool and source", ["source"]
 )
 
 BLOCKS = Counter("tandem_draft_blocks", "Blocks received, by what became of them", ["outcome"])
@@ -68,6 +88,7 @@ TAGS = Counter("tandem_fact_check_tags", "Verdicts received, by what became of t
 VETOED_TOKENS = Counter("tandem_fact_check_vetoed_tokens", "Drafted tokens not considered because of a flag")
 TAGS_MISSING = Counter("tandem_fact_check_tags_missing", "Blocks verified before their verdict came")
 
+SOURCES = Labels(64)
 PHASES = ("wait", "model", "accept", "emit")
 OUTCOMES = ("verified", "empty", "stale", "invalid", "unknown_session", "q_mismatch")
 PROBE_FATES = ("right", "wrong", "lost")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 
+from common.draft_types import Block
 from common.errors import Overloaded
 from common.model.batch import Move
 from common.model.block_manager import BlockManager
-from common.types import Block
 from verify_service import metrics
 from verify_service.drafts.lookahead.window import Rows
 from verify_service.kv import SequenceBlocks

@@ -11,8 +11,8 @@ import redis.asyncio as redis
 from redis.exceptions import RedisError
 
 from common import logging, streams
+from common.draft_types import Block
 from common.errors import InvalidRequest
-from common.types import Block
 from verify_service import metrics
 from verify_service.facts import FactCheckSession
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from common.types import SessionUpdate
+from common.draft_types import SessionUpdate
 from draft_service.engine import DraftEngine, Stream
 from verify_service.drafts.breaker import WaitBreaker
 from verify_service.drafts.link import OnAnswers, OnLost

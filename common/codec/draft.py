@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from common.codec.shared import MODES, mode_from_proto, sampling_from_proto, sampling_to_proto
-from common.errors import InvalidRequest
-from common.types import (
+from common.draft_types import (
     Block,
     Close,
     Commit,
@@ -16,6 +15,7 @@ from common.types import (
     SessionUpdate,
     SparseDistribution,
 )
+from common.errors import InvalidRequest
 from protos.tandem.v1 import draft_pb2, types_pb2
 
 

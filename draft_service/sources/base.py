@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from common.types import SparseDistribution
+from common.draft_types import SparseDistribution
 from draft_service.session import Session
 
 

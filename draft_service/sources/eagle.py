@@ -16,6 +16,7 @@ from draft_service.heads.running import RunningHead
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
 from draft_service.sources.growing import Growth
+from draft_service.sources.state_reader import StateReader, ready
 
 
 def make(config: Config, folder: str) -> EagleSource:
@@ -131,7 +132,7 @@ class _Draft:
         return (*self.assumed, *path)
 
 
-class EagleSource:
+class EagleSource(StateReader):
     """Li et al. 2024 (EAGLE), Li et al. 2025 (EAGLE-3); which guesses are worth it as in EAGLE-2.
 
     Between commits the head reads its own features, also those of tokens that are assumed. At a commit they
@@ -143,11 +144,8 @@ class EagleSource:
     name = "eagle"
 
     def __init__(self, running_head: RunningHead) -> None:
+        super().__init__(running_head)
         assert isinstance(running_head.head, EagleHead)
-        self.model_version = running_head.version
-        self.hidden_layers = running_head.shape.layers
-        self.hidden_size = running_head.shape.hidden
-        self._running = running_head
         self._head = running_head.head
         self._window = running_head.shape.window
         self._caches: dict[str, _Cache] = {}
@@ -155,7 +153,7 @@ class EagleSource:
     @torch.inference_mode()
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
         results: dict[Session, Guess | None] = dict.fromkeys(sessions, NOTHING)
-        drafts = [self._begin(session) for session in sessions if _ready(session)]
+        drafts = [self._begin(session) for session in sessions if ready(session)]
         self._catch_up([draft for draft in drafts if draft.cache.branch is None])
         while missing := [draft for draft in drafts if not draft.growth.planted]:
             self._plant(missing)
@@ -208,16 +206,13 @@ class EagleSource:
         count = end - first
         if cache.length + count > 2 * self._window:
             cache.shrink(self._window)
-        states = running.pick_layers(
-            session.states.since(first), session.hidden_layers, self.hidden_layers, self.hidden_size
-        )
         slot = cache.length
         cache.length += count
         cache.end = end
         return _Rows(
             cache,
             session.tokens[first + 1 : end + 1],
-            self._head.features(states),
+            self._head.features(self._states_since(session, first)),
             list(range(first, end)),
             slot,
             0,
@@ -270,12 +265,6 @@ class EagleSource:
         split = [each.split(counts, 1) for each in (query, key, value)]
         attended = [_attend(part, *own) for part, *own in zip(parts, *split, strict=True)]
         return list(self._head.outputs(layer.finish(x, torch.cat(attended, 1))).split(counts))
-
-
-def _ready(session: Session) -> bool:
-    """Whether the states of all tokens but the last one, which the target has not run, are there."""
-    states = session.states
-    return states is not None and states.first < states.end == session.num_committed - 1
 
 
 def _attend(part: _Rows, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from common import sampling, trees
-from common.types import Mode, SparseDistribution
+from common.draft_types import SparseDistribution
+from common.types import Mode
 from draft_service.session import Session
 from draft_service.sources.base import Guess
 from draft_service.sources.beliefs import adjusted, beliefs

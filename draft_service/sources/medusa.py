@@ -14,13 +14,14 @@ from draft_service.heads.running import RunningHead
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
 from draft_service.sources.growing import Few, Growth
+from draft_service.sources.state_reader import StateReader, ready
 
 
 def make(config: Config, folder: str) -> MedusaSource:
     return MedusaSource(running.load(config, folder, "medusa"))
 
 
-class MedusaSource:
+class MedusaSource(StateReader):
     """Cai et al. 2024. One pass per block, whatever its size; what a head says does not depend on what the
     one before it was taken to say, so a tree of several tokens of each is worth more than a chain.
 
@@ -31,20 +32,17 @@ class MedusaSource:
     name = "medusa"
 
     def __init__(self, running_head: RunningHead) -> None:
+        super().__init__(running_head)
         assert isinstance(running_head.head, MedusaHead)
-        self.model_version = running_head.version
-        self.hidden_layers = running_head.shape.layers
-        self.hidden_size = running_head.shape.hidden
-        self._running = running_head
         self._head = running_head.head
 
     @torch.inference_mode()
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
         results: dict[Session, Guess | None] = {s: None if s.assumed else NOTHING for s in sessions}
-        ready = [session for session in sessions if _ready(session)]
-        if ready:
-            said = self._say(ready)
-            for index, session in enumerate(ready):
+        known = [session for session in sessions if ready(session) and not session.assumed]
+        if known:
+            said = self._say(known)
+            for index, session in enumerate(known):
                 results[session] = _grown(session, said[:, index], self._running.few)
         return [results[session] for session in sessions]
 
@@ -61,13 +59,7 @@ class MedusaSource:
 
     def _latest(self, session: Session) -> Tensor:
         assert session.states is not None
-        latest = session.states.since(session.states.end - 1)
-        return running.pick_layers(latest, session.hidden_layers, self.hidden_layers, self.hidden_size)
-
-
-def _ready(session: Session) -> bool:
-    states = session.states
-    return states is not None and states.first < states.end == len(session.tokens) - 1
+        return self._states_since(session, session.states.end - 1)
 
 
 def _grown(session: Session, said: Tensor, few: Few) -> Guess:

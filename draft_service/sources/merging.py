@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from common import trees
-from common.types import SparseDistribution
+from common.draft_types import SparseDistribution
 from draft_service.sources.base import NOTHING, Guess
 from draft_service.sources.standing import Standing, confidence, parents_of
 

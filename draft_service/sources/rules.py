@@ -1,4 +1,4 @@
-"""What rules say comes next: expressions from a file, names from the prompt, keys from a JSON schema."""
+"""What rules say comes next: expressions from a file, the prompt's names, a JSON schema's keys, fences."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from common.model import store
 from common.model.tokenizer import Tokenizer
 from draft_service.config import Config
 from draft_service.session import Session
+from draft_service.sources import fences
 from draft_service.sources.base import NOTHING, Guess
 from draft_service.sources.continuations import Trie
 from draft_service.sources.rule_file import Rule, load_rules
@@ -35,10 +36,12 @@ def make(config: Config, folder: str) -> RuleSource:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a session's beginning says: names by how often the prompt has them, keys of its schema."""
+    """What a session's beginning says: names by how often the prompt has them, keys of its schema, the
+    programming language that the prompt asks for."""
 
     names: tuple[str, ...]
     keys: tuple[str, ...]
+    language: str
 
 
 class RuleSource:
@@ -80,12 +83,15 @@ class RuleSource:
             yield from _completions(begun[1], known.keys, '":')
         if known.names and (begun := _NAME_BEGUN.search(tail)):
             yield from _completions(begun[0], known.names)
+        if tail.endswith(fences.ENDS):
+            answer = session.tokens[session.prompt_length :][-_TAIL_TOKENS:]
+            yield from fences.openings(self._tokenizer.decode(answer)[-_TAIL_CHARACTERS:], known.language)
 
     def _of(self, session: Session) -> _Known:
         owner, known = self._known.get(session.session_id, (None, None))
         if known is None or owner is not session:
-            prompt = session.tokens[: session.prompt_length][-_PROMPT_TOKENS:]
-            known = _Known(names(self._tokenizer.decode(prompt)), schema_keys(session.grammar))
+            prompt = self._tokenizer.decode(session.tokens[: session.prompt_length][-_PROMPT_TOKENS:])
+            known = _Known(names(prompt), schema_keys(session.grammar), fences.language(prompt))
             self._known[session.session_id] = session, known
         return known
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from common.types import Close, Mode, SamplingParams, SessionUpdate
+from common.draft_types import Close, SessionUpdate
+from common.types import Mode, SamplingParams
 from draft_service.heads.running import RunningHead
 from draft_service.heads.shape import Kind
 from draft_service.sources.base import Source

@@ -10,17 +10,8 @@ import torch
 from torch import Tensor
 
 from common import sampling, trees
-from common.types import (
-    Block,
-    Close,
-    Commit,
-    Mode,
-    Open,
-    Proposed,
-    SamplingParams,
-    SessionUpdate,
-    SparseDistribution,
-)
+from common.draft_types import Block, Close, Commit, Open, Proposed, SessionUpdate, SparseDistribution
+from common.types import Mode, SamplingParams
 from draft_service.session import Session
 from draft_service.sources.growing import Growth
 from tests.statistical.reference import Array, Target

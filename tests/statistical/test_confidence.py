@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from common import sampling, trees
-from common.types import Block, Mode, Open, SamplingParams
+from common.draft_types import Block, Open
+from common.types import Mode, SamplingParams
 from tests.statistical import drafts
 from tests.statistical.drafts import InProcessDraft, InProcessTreeDraft
 from tests.statistical.engines import count_outcomes

@@ -11,7 +11,8 @@ import pytest
 from scipy import stats
 
 from common.constraint import Constraint, ConstraintKind
-from common.types import Block, Mode, SamplingParams, Stopping
+from common.draft_types import Block
+from common.types import Mode, SamplingParams, Stopping
 from tests.statistical import drafts
 from tests.statistical.drafts import InProcessDraft, InProcessTreeDraft
 from tests.statistical.engines import ANSWER, TO_THE_END, count_outcomes

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from common import noise, sampling, trees
-from common.types import Block, Mode, SamplingParams
+from common.draft_types import Block
+from common.types import Mode, SamplingParams
 from draft_service.session import Session
 from draft_service.sources.base import Guess
 from draft_service.sources.growing import Growth

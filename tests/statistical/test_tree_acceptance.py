@@ -15,7 +15,8 @@ import torch
 from scipy import stats
 
 from common import noise, sampling, trees
-from common.types import Block, SamplingParams, SparseDistribution
+from common.draft_types import Block, SparseDistribution
+from common.types import SamplingParams
 from tests.statistical.drafts import Proposal, adversarial, bad, good
 from tests.statistical.reference import Array
 from verify_service.acceptance import Acceptance, TargetRows, Verdict, accept_rejection

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from common.config import load_or_exit
+from common.draft_types import SparseDistribution
 from common.lifecycle import run
-from common.types import Mode, SparseDistribution
+from common.types import Mode
 from draft_service.config import Config
 from draft_service.server import serve_source
 from draft_service.session import Session

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 
-from common.types import Block, Close, Commit, Open, Proposed, SessionUpdate
+from common.draft_types import Block, Close, Commit, Open, Proposed, SessionUpdate
 from draft_service.session import Session
 from draft_service.sources.base import Guess, Source
 from verify_service.drafts.breaker import WaitBreaker

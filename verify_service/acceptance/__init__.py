@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from common.types import Block, Mode
+from common.draft_types import Block
+from common.types import Mode
 from verify_service.acceptance.keyed import accept_keyed
 from verify_service.acceptance.rejection import accept_rejection
 from verify_service.acceptance.target import TargetRows, Verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common import trees
-from common.types import Block
+from common.draft_types import Block
 from verify_service.acceptance.target import TargetRows, Verdict
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from common import noise, sampling, trees
-from common.types import Block, SparseDistribution
+from common.draft_types import Block, SparseDistribution
 from verify_service.acceptance.keyed import accept_keyed
 from verify_service.acceptance.target import TargetRows, Verdict
 

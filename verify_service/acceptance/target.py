@@ -9,7 +9,8 @@ from torch import Tensor
 
 from common import sampling, trees
 from common.allowed import Allowed
-from common.types import Block, SamplingParams
+from common.draft_types import Block
+from common.types import SamplingParams
 
 
 @dataclass(frozen=True, slots=True)

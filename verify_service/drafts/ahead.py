@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from common.types import Block
+from common.draft_types import Block
 from verify_service import metrics
 from verify_service.drafts.control.trial import Trial
 

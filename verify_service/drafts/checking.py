@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass, replace
 
 from common import sampling, trees
-from common.types import Block, Mode, SparseDistribution
+from common.draft_types import Block, SparseDistribution
+from common.types import Mode
 
 _SUM_TOLERANCE = 1e-3
 _MOST_SOURCES = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from common.types import Block
+from common.draft_types import Block
 
 
 def sure_enough(block: Block, least: float) -> tuple[int, ...]:

@@ -10,19 +10,8 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 
 from common import logging, noise
-from common.types import (
-    Block,
-    Close,
-    Commit,
-    DraftEndpoint,
-    FactCheck,
-    Mode,
-    Open,
-    Proposed,
-    Refused,
-    SessionAnswer,
-    tenant_key,
-)
+from common.draft_types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, tenant_key
+from common.types import DraftEndpoint, FactCheck, Mode
 from verify_service import metrics
 from verify_service.drafts.ahead import AheadPolicy, Waiting, still_assumed
 from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared
@@ -197,9 +186,29 @@ class DraftHub:
         session.controller.close()
         self._turn(session, off=False)
         if session.endpoint:
-            self._links[session.endpoint.address].send(Close(sequence.session_id))
+            link = self._links[session.endpoint.address]
+            self._tell_the_end(session, link)
+            link.send(Close(sequence.session_id))
             session.detach()
             self._answered.set()
+
+    @staticmethod
+    def _tell_the_end(session: DraftedSession, link: Link) -> None:
+        """The tokens that the draft has not been told: it may learn from whole answers. One that has never
+        answered may have refused the session, and is told nothing."""
+        sequence = session.sequence
+        untold = tuple(sequence.tokens[session.told :])
+        if session.live and untold:
+            link.send(
+                Commit(
+                    session_id=sequence.session_id,
+                    base_length=session.told,
+                    block_id=0,
+                    accepted_nodes=(),
+                    token_ids=untold,
+                    block_size=0,
+                )
+            )
 
     async def shutdown(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()))

@@ -11,8 +11,8 @@ import grpc
 import grpc.aio
 
 from common import codec, logging, rpc
+from common.draft_types import SessionAnswer, SessionUpdate
 from common.errors import InvalidRequest
-from common.types import SessionAnswer, SessionUpdate
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc
 from verify_service.drafts.breaker import WaitBreaker
 

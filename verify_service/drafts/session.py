@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 
-from common.types import Block, DraftEndpoint, HiddenStates
+from common.draft_types import Block, HiddenStates
+from common.types import DraftEndpoint
 from verify_service import metrics
 from verify_service.drafts.ahead import Waiters
 from verify_service.drafts.control import outcome

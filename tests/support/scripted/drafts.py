@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from common import sampling, trees
-from common.types import (
+from common.draft_types import (
     Block,
     Close,
     Commit,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from common import sampling, trees
-from common.types import Block, SparseDistribution
+from common.draft_types import Block, SparseDistribution
 from tests.support.scripted.drafts import DraftSession, Propose
 from tests.support.scripted.target import Script, Target
 

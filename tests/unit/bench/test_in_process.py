@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from bench.in_process.link import InProcessLink
+from common.draft_types import Block, Close, Commit, Open, Proposed, SessionAnswer
 from common.model.runner import model_thread
 from common.model.tokenizer import Tokenizer
-from common.types import Block, Close, Commit, Mode, Open, Proposed, SamplingParams, SessionAnswer
+from common.types import Mode, SamplingParams
 from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
 from draft_service.sources.ngram import NgramSource

@@ -5,30 +5,23 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from common.constraint import Constraint, ConstraintKind
+from common.draft_types import Block, Close, Commit, HiddenStates, Open, Proposed, Refused, SparseDistribution
 from common.types import (
     Annotation,
-    Block,
-    Close,
-    Commit,
     Delta,
     DraftEndpoint,
     FactCheck,
     Finished,
     FinishReason,
     GenerateRequest,
-    HiddenStates,
     Message,
     Mode,
-    Open,
     Origin,
     Plan,
-    Proposed,
     Provenance,
-    Refused,
     RouteRequest,
     SamplingParams,
     ScoredToken,
-    SparseDistribution,
     SpeculationParams,
     SpeculationStats,
     Started,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from common import codec
-from common.types import FactCheck, Mode, Open, SamplingParams
+from common.draft_types import Open
+from common.types import FactCheck, Mode, SamplingParams
 from protos.tandem.v1 import draft_pb2, types_pb2, verify_pb2
 
 

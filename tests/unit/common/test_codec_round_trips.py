@@ -8,8 +8,8 @@ from google.protobuf.message import Message
 from hypothesis import given
 
 from common import codec
+from common.draft_types import Block, SessionAnswer, SessionUpdate
 from common.types import (
-    Block,
     DraftEndpoint,
     GenerateEvent,
     GenerateRequest,
@@ -17,8 +17,6 @@ from common.types import (
     Prompt,
     RouteRequest,
     SamplingParams,
-    SessionAnswer,
-    SessionUpdate,
 )
 from tests.unit.common import strategies
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from common import sampling
-from common.types import SparseDistribution
+from common.draft_types import SparseDistribution
 
 LEAST_P = 1e-3
 POSITIONS = 2500

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from common.draft_types import HiddenStates
 from common.errors import InvalidRequest
 from common.states import MOST_POSITIONS, StateTail
-from common.types import HiddenStates
 
 WIDTH = 4
 

@@ -7,17 +7,9 @@ from typing import Any
 
 import pytest
 
+from common.draft_types import Block, SparseDistribution
 from common.errors import InvalidRequest
-from common.types import (
-    Block,
-    FactCheck,
-    GenerateRequest,
-    Mode,
-    SamplingParams,
-    SparseDistribution,
-    SpeculationParams,
-    Stopping,
-)
+from common.types import FactCheck, GenerateRequest, Mode, SamplingParams, SpeculationParams, Stopping
 
 
 @pytest.mark.parametrize(
@@ -136,6 +128,14 @@ def test_the_prefix_of_a_block_shortens_everything_that_goes_with_its_tokens() -
     )
     expected = Block(7, 3, (1, 2), (-1, 0), (0.1, 0.2), (q, q), (0.4, 0.5), "source", "v1", 0.5)
     assert block.prefix(2) == expected
+
+
+def test_some_guesses_of_a_tree_keep_their_sources_and_their_parents() -> None:
+    tree = Block(1, 3, (1, 2, 3, 4), parents=(-1, -1, 1, 2), source="pool", sources=("a", "b", "b", "c"))
+    kept = tree.only((1, 2, 3))
+    assert kept == Block(1, 3, (2, 3, 4), parents=(-1, 0, 1), source="pool", sources=("b", "b", "c"))
+    assert [kept.source_of(node) for node in range(3)] == ["pool/b", "pool/b", "pool/c"]
+    assert Block(1, 3, (2,), source="pool").source_of(0) == "pool"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import grpc.aio
 
 from common import codec, rpc
+from common.draft_types import Block, Proposed, SessionAnswer, SessionUpdate
 from common.model.runner import model_thread
-from common.types import Block, Proposed, SessionAnswer, SessionUpdate
 from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
 from draft_service.servicer import DraftServicer

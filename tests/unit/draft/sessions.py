@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from common.types import Commit, Mode, Open, SamplingParams
+from common.draft_types import Commit, Open
+from common.types import Mode, SamplingParams
 from draft_service.session import Session
 
 GREEDY = SamplingParams(temperature=0)

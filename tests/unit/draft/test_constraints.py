@@ -11,9 +11,10 @@ import torch
 from common import sampling, trees
 from common.allowed import Allowed
 from common.constraint import Constraint, ConstraintKind
+from common.draft_types import Proposed
 from common.grammar import lower
 from common.model.runner import model_thread
-from common.types import Mode, Proposed, SamplingParams
+from common.types import Mode, SamplingParams
 from draft_service.engine import DraftEngine
 from draft_service.publisher import Publisher
 from draft_service.session import Session

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from common.types import Block, Close, Proposed, Refused, SessionAnswer
+from common.draft_types import Block, Close, Proposed, Refused, SessionAnswer
 from draft_service.engine import DraftEngine, Stream
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common import trees
-from common.types import Block, Mode
+from common.draft_types import Block
+from common.types import Mode
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
 from draft_service.sources.ngram import NgramSource

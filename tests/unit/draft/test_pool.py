@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common import trees
-from common.types import Block, Mode, SamplingParams, SparseDistribution
+from common.draft_types import Block, SparseDistribution
+from common.types import Mode, SamplingParams
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess, Source
 from draft_service.sources.merging import Proposal, merge

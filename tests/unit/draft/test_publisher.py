@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.draft_types import Block
 from common.model.tokenizer import Tokenizer
 from common.streams import DraftRecord
-from common.types import Block
 from draft_service import metrics
 from draft_service.publisher import Decoder, Publisher, record
 from tests.support.models import tiny_tokenizer

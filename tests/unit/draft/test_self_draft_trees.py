@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common import sampling, trees
-from common.types import Block, Mode, SamplingParams
+from common.draft_types import Block
+from common.types import Mode, SamplingParams
 from draft_service.session import Session
 from draft_service.sources.base import Guess
 from draft_service.sources.paged import PagedSource

@@ -11,8 +11,9 @@ import grpc.aio
 import pytest
 
 from common import rpc
+from common.draft_types import Close, Proposed, Refused
 from common.errors import InvalidRequest
-from common.types import Close, Proposed, Refused, SamplingParams
+from common.types import SamplingParams
 from protos.tandem.v1 import draft_pb2
 from tests.unit.draft.fakes import PATIENCE_SECONDS, Replica, ScriptedSource, Service, connected, serving
 from tests.unit.draft.sessions import commitment, opening

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common import trees
+from common.draft_types import Block
 from common.errors import ConfigError
-from common.types import Block, Mode
+from common.types import Mode
 from draft_service.config import Config
 from draft_service.session import Session
 from draft_service.sources import registry

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,13 +43,18 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
     command.main()
 
 
+def _prompts(folder: Path) -> Path:
+    prompts = folder / "prompts.jsonl"
+    prompts.write_text("\n".join(json.dumps({"prompt": f"tell me {word}"}) for word in ("a", "b", "c")))
+    return prompts
+
+
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("kind", ["eagle", "medusa"])
 def test_from_prompts_to_a_head_that_the_draft_service_loads(
     tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text("\n".join(json.dumps({"prompt": f"tell me {word}"}) for word in ("a", "b", "c")))
+    prompts = _prompts(tmp_path)
     data = ["--model", model, "--work", tmp_path / "work", "--threads", 1, "--prompts", prompts]
     made = ["--generate", 1500, "--answer-tokens", 40, "--at-once", 4, "--layers", 1, 2]
     head = ["--kind", kind, "--vocabulary", 48, "--window", 16]
@@ -65,6 +74,44 @@ def test_from_prompts_to_a_head_that_the_draft_service_loads(
     assert more.shape == loaded.shape
     moved = (files.load(out).weights["join.weight"].float() - first["join.weight"].float()).abs().max()
     assert 0 < float(moved) < 0.1
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_answers_that_were_made_when_it_is_told_to_stop_are_kept_and_added_to(
+    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "answers.npz"
+    arguments = ["--model", model, "--work", tmp_path, "--threads", 1, "--answer-tokens", 20, "--generate"]
+    monkeypatch.setattr(command, "_SAVE_EVERY_SECONDS", 0)
+
+    def stop_when_some_are_saved() -> None:
+        while not made.is_file():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    stopper = threading.Thread(target=stop_when_some_are_saved, daemon=True)
+    stopper.start()
+    run(monkeypatch, *arguments, 10_000_000, "--prompts", _prompts(tmp_path), "--synthetic", 0)
+    stopper.join()
+    kept = answers.load(made).answer_tokens
+    assert 0 < kept < 10_000_000
+    assert f"stopped, to be resumed; {kept} answer tokens are in {made}" in capsys.readouterr().out
+
+
+def test_a_generator_that_is_told_to_stop_has_its_slots_again() -> None:
+    stop = threading.Event()
+    runner = ModelRunner(tiny_model(2), generation.blocks_needed(2, 10))
+    generator = Generator(runner, {1}, at_once=2, max_tokens=10, seed=0, stop=stop)
+
+    def stopping() -> Iterator[Task]:
+        yield Task([3, 5], 0.0)
+        yield Task([9], 0.0)
+        stop.set()
+        yield Task([7], 0.0)
+
+    assert len(list(generator.answers(stopping()))) < 3
+    stop.clear()
+    assert len(list(generator.answers(iter([Task([3, 5], 0.0), Task([9], 0.0)])))) == 2
 
 
 def test_with_nothing_to_train_on_it_says_what_is_missing(

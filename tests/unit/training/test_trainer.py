@@ -87,16 +87,25 @@ def test_a_resumed_run_ends_with_the_weights_of_one_that_was_not_interrupted(
         assert torch.equal(weight, second.head.state_dict()[name]), name
 
 
-def test_an_interrupt_saves_where_it_was(tmp_path: Path, target: Any, found: Answers, states: States) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("before", [signal.default_int_handler, signal.SIG_IGN])
+def test_a_run_that_is_asked_to_stop_saves_where_it_was(
+    *, tmp_path: Path, target: Any, found: Answers, states: States, number: signal.Signals, before: Any
+) -> None:
+    """Also where Ctrl-C is ignored, as a shell has it for what runs in the background."""
     trainer = tiny_trainer(tmp_path, target, found, states, tiny_shape("eagle", LAYERS), steps=50)
 
-    def interrupt() -> dict[str, float]:
-        signal.raise_signal(signal.SIGINT)
+    def ask() -> dict[str, float]:
+        signal.raise_signal(number)
         return {}
 
-    before = signal.getsignal(signal.SIGINT)
-    assert not trainer.train(interrupt, measure_every=3)
-    assert signal.getsignal(signal.SIGINT) is before
+    terminate, interrupt = signal.getsignal(signal.SIGTERM), signal.signal(signal.SIGINT, before)
+    try:
+        assert not trainer.train(ask, measure_every=3)
+        assert signal.getsignal(signal.SIGINT) is before
+        assert signal.getsignal(signal.SIGTERM) is terminate
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
     resumed = tiny_trainer(tmp_path, target, found, states, tiny_shape("eagle", LAYERS), steps=50)
     resumed.resume()
     assert resumed.progress.step == 3

@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from common.types import (
-    Block,
-)
+from common.draft_types import Block
 from tests.support.scripted import DraftSession, Propose, ScriptedDrafts, ScriptedLink
 from verify_service.drafts.hub import DraftHub
 from verify_service.sequence import Sequence

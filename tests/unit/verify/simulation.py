@@ -42,12 +42,14 @@ class World:
         rate: by session.
         delay: seconds that a step waits for a block of a size.
         says: the probability that the draft has anything to say.
+        source: who guesses, at a number of tokens.
     """
 
     cost: Callable[[float], float]
     rate: Callable[[int], Rate]
     delay: Callable[[int], float] = lambda size: 0.0
     says: float = 1.0
+    source: Callable[[int], str] = lambda position: "source"
     noise: float = 0.03
 
 
@@ -112,20 +114,19 @@ def _step(session: Session, world: World, offered: int, chance: random.Random) -
     while stood < offered and chance.random() < session.rate(stood, position + stood):
         stood += 1
     if choice.block_size:
-        session.controller.observe(
-            Outcome(choice, offered, _places(choice, offered, stood), world.delay(choice.block_size))
-        )
+        places = _places(choice, offered, stood, world.source(position))
+        session.controller.observe(Outcome(choice, offered, places, world.delay(choice.block_size)))
     gained = 1 if choice.probe else stood + 1
     session.position += gained
     return gained
 
 
-def _places(choice: Choice, offered: int, stood: int) -> list[Place]:
-    places = [Place(depth, "source", 1, 0) for depth in range(stood)]
+def _places(choice: Choice, offered: int, stood: int, source: str) -> list[Place]:
+    places = [Place(depth, source, 1, 0) for depth in range(stood)]
     if stood < offered:
-        places.append(Place(stood, "source", 1, None))
+        places.append(Place(stood, source, 1, None))
     elif offered < choice.block_size:
-        places.append(Place(stood, "source", 0, None))
+        places.append(Place(stood, source, 0, None))
     return places
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from common import noise, sampling
-from common.types import Block, Mode, SamplingParams, SparseDistribution
+from common.draft_types import Block, SparseDistribution
+from common.types import Mode, SamplingParams
 from verify_service.acceptance import (
     ACCEPTANCE,
     Acceptance,

@@ -10,15 +10,8 @@ from typing import Any
 
 import pytest
 
-from common.types import (
-    Close,
-    Delta,
-    GenerateEvent,
-    GenerateRequest,
-    SamplingParams,
-    SpeculationParams,
-    Stopping,
-)
+from common.draft_types import Close
+from common.types import Delta, GenerateEvent, GenerateRequest, SamplingParams, SpeculationParams, Stopping
 from tests.support.scripted import (
     EOS,
     GREEDY,

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common import noise, sampling, trees
-from common.types import Block, Mode, SparseDistribution
+from common.draft_types import Block, SparseDistribution
+from common.types import Mode
 from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared
 
 VOCABULARY = 100

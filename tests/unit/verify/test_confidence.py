@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.types import Block, SparseDistribution
+from common.draft_types import Block, SparseDistribution
 from verify_service.drafts.confidence import sure_enough
 
 # 0 ─┬─ 2 ── 4

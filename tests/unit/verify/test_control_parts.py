@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 
-from common.types import Block
+from common.draft_types import Block
 from verify_service.drafts.control.base import Choice, Controller, Outcome, Place, State
 from verify_service.drafts.control.curve import Curve, monotone, through
 from verify_service.drafts.control.fixed import Fixed

@@ -7,15 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from common.types import (
-    FinishReason,
-    Mode,
-    Origin,
-    SamplingParams,
-    SpeculationParams,
-    Stopping,
-    Usage,
-)
+from common.types import FinishReason, Mode, Origin, SamplingParams, SpeculationParams, Stopping, Usage
 from tests.support.scripted import (
     EOS,
     Answer,

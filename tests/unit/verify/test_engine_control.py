@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from common.draft_types import Block
 from common.types import Mode, SamplingParams, SpeculationParams, Stopping
 from tests.support.scripted import (
     CharTokenizer,
+    DraftSession,
     Propose,
     Script,
     ask,
@@ -27,6 +30,7 @@ from verify_service.drafts.control.base import Policy
 from verify_service.drafts.control.curve import through
 from verify_service.drafts.control.registry import make
 from verify_service.drafts.hub import Limits
+from verify_service.metrics import Labels
 
 TOKENIZER = CharTokenizer()
 PROMPT = TOKENIZER.encode("once upon")
@@ -127,3 +131,36 @@ async def test_passes_are_measured_by_their_rows_and_those_with_prefill_are_not(
         await collect(bench.engine, ask(PROMPT, "draft", stopping=Stopping(max_tokens=21)))
     assert single.by + blocks.by == steps.by - 1
     assert blocks.by >= 4
+
+
+async def test_what_each_source_of_a_pool_adds_is_counted() -> None:
+    script = scripted()
+    right, wrong = perfect(script), garbage(script)
+
+    def pooled(session: DraftSession) -> Block:
+        """Two right guesses by one source, then wrong ones by another."""
+        good, bad = right(session), wrong(session)
+        assert isinstance(good, Block)
+        assert isinstance(bad, Block)
+        guesses = (*good.token_ids[:2], *bad.token_ids[2:])
+        sources = tuple("suffix" if place < 2 else "ngram" for place in range(len(guesses)))
+        return replace(good, token_ids=guesses, sources=sources)
+
+    bench = make_engine(script, {"draft": pooled}, block_size=4)
+    drafted = "tandem_spec_decode_num_draft_tokens_per_source_total"
+    accepted = "tandem_spec_decode_num_accepted_tokens_per_source_total"
+    with (
+        counting(drafted, source="pool-draft/suffix") as good_drafted,
+        counting(accepted, source="pool-draft/suffix") as good_accepted,
+        counting(drafted, source="pool-draft/ngram") as bad_drafted,
+        counting(accepted, source="pool-draft/ngram") as bad_accepted,
+    ):
+        answer = await collect(bench.engine, ask(PROMPT, "draft", stopping=Stopping(max_tokens=40)))
+    assert good_accepted.by == answer.finished.stats.accepted_tokens > 0
+    assert good_drafted.by + bad_drafted.by == answer.finished.stats.draft_tokens
+    assert bad_drafted.by > bad_accepted.by == 0
+
+
+def test_names_beyond_a_number_share_a_label() -> None:
+    labels = Labels(2)
+    assert [labels.of(name) for name in ("a", "b", "c", "a", "d")] == ["a", "b", "other", "a", "other"]

@@ -10,17 +10,9 @@ import pytest
 import redis.asyncio as redis
 
 from common import streams
+from common.draft_types import Block
 from common.streams import Flag, TagRecord
-from common.types import (
-    Block,
-    Delta,
-    FactCheck,
-    Finished,
-    GenerateRequest,
-    Origin,
-    SpeculationParams,
-    Stopping,
-)
+from common.types import Delta, FactCheck, Finished, GenerateRequest, Origin, SpeculationParams, Stopping
 from tests.support.scripted import (
     EOS,
     Answer,

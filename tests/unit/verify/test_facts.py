@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from common.draft_types import Block
 from common.streams import Flag, TagRecord
-from common.types import Annotation, Block, FactCheck
+from common.types import Annotation, FactCheck
 from verify_service.facts import FactCheckSession
 
 PROMPT = 4

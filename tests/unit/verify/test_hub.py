@@ -9,15 +9,8 @@ from dataclasses import replace
 import pytest
 
 from common import noise
-from common.types import (
-    Close,
-    Commit,
-    FactCheck,
-    Mode,
-    Open,
-    Refused,
-    SamplingParams,
-)
+from common.draft_types import Close, Commit, Open, Refused
+from common.types import FactCheck, Mode, SamplingParams
 from tests.support.scripted import never
 from tests.unit.verify.hub_bench import PROMPT, VOCABULARY, Bench, counts_up, seconds, updates
 from tests.unit.verify.support import counting, make_sequence
@@ -76,6 +69,28 @@ async def test_the_first_block_is_not_waited_for_and_later_ones_are() -> None:
     bench.step(sequence)
     assert 0.02 < await seconds(bench, sequence) < 0.5
     assert bench.hub.peek(sequence) is not None
+
+
+async def test_a_draft_is_told_the_end_of_the_answer_and_not_waited_for() -> None:
+    bench = Bench({"a": counts_up})
+    sequence = make_sequence(PROMPT, "a")
+    await bench.opened(sequence)
+    bench.step(sequence, accepted=2)
+    told = len(sequence.tokens)
+    sequence.tokens += [4, 8]
+    bench.hub.close(sequence)
+    end = Commit("session", told, block_id=0, accepted_nodes=(), token_ids=(4, 8), block_size=0)
+    assert bench.link().updates[-2:] == [end, Close("session")]
+
+
+async def test_a_draft_that_knows_all_or_never_answered_is_told_nothing_at_the_end() -> None:
+    for propose in (counts_up, never):
+        bench = Bench({"a": propose})
+        sequence = make_sequence(PROMPT, "a")
+        await bench.opened(sequence)
+        sequence.tokens += [4] if propose is never else []
+        bench.hub.close(sequence)
+        assert [type(update) for update in bench.link().updates] == [Open, Close]
 
 
 async def test_a_late_draft_costs_one_wait_budget_in_all_until_the_breakers_pause_is_over() -> None:

@@ -9,7 +9,8 @@ from itertools import repeat
 
 import pytest
 
-from common.types import Block, Commit, Mode, Open, Proposed, SamplingParams, SparseDistribution
+from common.draft_types import Block, Commit, Open, Proposed, SparseDistribution
+from common.types import Mode, SamplingParams
 from tests.support.scripted import DraftSession, Propose, never
 from tests.unit.verify.hub_bench import PROMPT, Bench, counts_up, seconds, updates
 from tests.unit.verify.support import counting, make_sequence, sample

@@ -7,14 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from common.types import (
-    Block,
-    Close,
-    Mode,
-    Proposed,
-    Refused,
-    SamplingParams,
-)
+from common.draft_types import Block, Close, Proposed, Refused
+from common.types import Mode, SamplingParams
 from tests.support.scripted import DraftSession, never, sampled
 from tests.unit.verify.hub_bench import PROMPT, VOCABULARY, Bench, counts_up, seconds, updates
 from tests.unit.verify.support import counting, hashed_target, make_sequence, sample

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from common import trees
+from common.draft_types import Block
 from common.model.batch import Move, Output, Segment
 from common.model.block_manager import BLOCK_SIZE, BlockManager
-from common.types import Block
 from tests.unit.verify.kv_steps import Ran, assert_consistent, commit, one_pass
 from tests.unit.verify.support import counting, make_sequence
 from verify_service.drafts.lookahead.window import Rows

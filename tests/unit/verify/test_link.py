@@ -12,18 +12,8 @@ import grpc.aio
 import pytest
 
 from common import codec
-from common.types import (
-    Block,
-    Close,
-    Commit,
-    Mode,
-    Open,
-    Proposed,
-    Refused,
-    SamplingParams,
-    SessionAnswer,
-    SessionUpdate,
-)
+from common.draft_types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, SessionUpdate
+from common.types import Mode, SamplingParams
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc, types_pb2
 from tests.unit.verify.support import until
 from verify_service.drafts.link import DraftLink

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from common.draft_types import Block
 from common.model.block_manager import BLOCK_SIZE, BlockManager
 from common.model.runner import ModelRunner, model_thread
 from common.model.tokenizer import Tokenizer
-from common.types import Block, GenerateRequest, SamplingParams, Stopping
+from common.types import GenerateRequest, SamplingParams, Stopping
 from tests.support.models import reference_greedy, reference_logits, tiny_model, tiny_tokenizer
 from tests.support.scripted import GREEDY, Answer, read, running
 from tests.unit.verify.kv_steps import Ran, assert_consistent, commit, no_block, one_pass

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common import trees
+from common.draft_types import Block
 from common.errors import Overloaded
 from common.model.batch import Move
 from common.model.block_manager import BLOCK_SIZE, BlockManager
-from common.types import Block
 from tests.unit.verify.support import make_sequence
 from verify_service.drafts.lookahead.window import Rows
 from verify_service.scheduler import Scheduler, Work

@@ -11,8 +11,9 @@ import pytest
 import redis.asyncio as redis
 
 from common import streams
+from common.draft_types import Block
 from common.streams import Flag, TagRecord
-from common.types import Block, FactCheck
+from common.types import FactCheck
 from tests.support.valkey import Valkey, free_port, require_valkey
 from tests.unit.verify.support import counting, until
 from verify_service.facts import FactCheckSession

@@ -137,6 +137,46 @@ def test_costs_that_come_in_tiles_are_found_though_one_session_alone_would_not_p
     assert run.speed(LEARNED) > 1.15 * simulate(Always(0), world, sessions=8).speed(LEARNED)
 
 
+def pooled(cost: str, *, named: bool, good: float = 0.9, bad: float = 0.1, run: int = 40) -> World:
+    """A pool whose two members guess in turn, each for a run of tokens, and that may say which one it was."""
+
+    def good_guesses(position: int) -> bool:
+        return position // run % 2 == 0
+
+    def member(position: int) -> str:
+        return f"source/{'good' if good_guesses(position) else 'bad'}" if named else "source"
+
+    def rate(session: int) -> Rate:
+        return lambda depth, position: good if good_guesses(position) else bad
+
+    return World(COSTS[cost], rate, source=member)
+
+
+@pytest.mark.parametrize("sessions", [1, 4])
+@pytest.mark.parametrize("cost", ["flat", "steady"])
+def test_a_pool_that_says_who_guesses_gets_sizes_that_suit_its_members(cost: str, sessions: int) -> None:
+    runs = [
+        simulate(policy(world), world, sessions=sessions, steps=1500)
+        for world in (pooled(cost, named=named) for named in (False, True))
+    ]
+    nameless, named = (run.speed(LEARNED) for run in runs)
+    assert named > 1.04 * nameless
+
+
+def test_names_that_say_nothing_cost_nothing() -> None:
+    members = [pooled("steady", named=named, good=0.6, bad=0.6, run=3) for named in (False, True)]
+    nameless, named = (simulate(policy(world), world, steps=1500).speed(LEARNED) for world in members)
+    assert named == pytest.approx(nameless, rel=0.02)
+
+
+def test_a_draft_that_gives_ever_new_names_is_measured_as_a_whole() -> None:
+    world = World(steady, always(0.8), source=lambda position: f"source/{position}")
+    subject = policy(world)
+    assert chosen(simulate(subject, world)) == pytest.approx(chosen(simulate(policy(world), world)), rel=0.25)
+    known = {subject.rates("source", f"source/{position}") for position in range(1000)}
+    assert len(known) <= 17
+
+
 def test_a_draft_that_seldom_has_anything_to_say_is_still_asked() -> None:
     world = World(steady, always(0.7), says=0.2)
     run = simulate(policy(world), world)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from common import noise, sampling, trees
-from common.types import Block, SamplingParams, SparseDistribution
+from common.draft_types import Block, SparseDistribution
+from common.types import SamplingParams
 from verify_service.acceptance import Acceptance, TargetRows, Verdict, accept_keyed, accept_rejection
 
 GREEDY = SamplingParams(temperature=0)

@@ -11,18 +11,16 @@ from typing import Any
 import pytest
 
 from common import trees
+from common.draft_types import Block, Commit, Open
 from common.errors import InvalidRequest
 from common.model.batch import Move
 from common.model.block_manager import BLOCK_SIZE
 from common.types import (
-    Block,
-    Commit,
     Delta,
     FactCheck,
     FinishReason,
     GenerateRequest,
     Mode,
-    Open,
     Origin,
     SamplingParams,
     SpeculationParams,

@@ -44,7 +44,7 @@ class Place:
 
     Attributes:
         depth: guesses between it and the committed text.
-        source: who guessed there.
+        source: who made the first guess there, as ``Block.source_of`` says it.
         guesses: how many guesses the block had for it; 0: the draft had no more.
         accepted: the rank of the one that stood; None: none did.
     """
@@ -69,6 +69,11 @@ class Outcome:
     offered: int | None
     places: Sequence[Place] = ()
     waited: float | None = None
+
+    @property
+    def guesser(self) -> str | None:
+        """Who the block began with; None: that was not seen, or there was nobody."""
+        return self.places[0].source if self.places and self.places[0].guesses else None
 
     @property
     def accepted(self) -> int:

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common import trees
-from common.types import Block
+from common.draft_types import Block
 from verify_service.drafts.control.base import Place
-
-
-def source_of(block: Block, node: int) -> str:
-    """Who made a guess; -1: who left it out."""
-    return block.source
 
 
 def places(block: Block, nodes: Sequence[int], *, short: bool, known: int) -> list[Place]:
@@ -30,9 +25,9 @@ def places(block: Block, nodes: Sequence[int], *, short: bool, known: int) -> li
         if not siblings and not short:
             break
         stood = nodes[depth] if depth < len(nodes) else None
-        guess = siblings[0] if siblings else -1
+        source = block.source_of(siblings[0]) if siblings else block.source
         rank = None if stood is None else siblings.index(stood)
-        found.append(Place(depth, source_of(block, guess), len(siblings), rank))
+        found.append(Place(depth, source, len(siblings), rank))
         row = 0 if stood is None else stood + 1
     return found
 

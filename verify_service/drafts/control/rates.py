@@ -19,6 +19,7 @@ _SLOW_KEEPS = 0.97  # of what a session says: about 33 blocks
 _FAST_KEEPS = 0.8  # about 5
 _SOURCE_STRENGTH = 2.0
 _SESSION_STRENGTH = 0.25
+_BORROWED = 2.0  # tries
 _FIRST_WEIGHT = 3.0  # blocks that a session's own must outweigh
 _SURPRISE = 2.5  # standard deviations
 
@@ -37,6 +38,11 @@ class Share:
     def add(self, hit: bool) -> None:
         self.tried += 1
         self.hits += hit
+
+    def of_few(self) -> Share:
+        """The same rate, but known from a few tries."""
+        part = _BORROWED / max(self.tried, _BORROWED)
+        return Share(part * self.tried, part * self.hits)
 
     def mean(self, prior: float, strength: float) -> float:
         return (self.hits + strength * prior) / (self.tried + strength)
@@ -89,10 +95,14 @@ class Guess:
 class SourceRates:
     """Rates of a source in all sessions. What is unknown of a depth is taken from the one before."""
 
-    def __init__(self) -> None:
-        self._depths: list[Share] = []
-        self._ranks: list[Share] = []
-        self._offers: list[Share] = []
+    def __init__(self, like: SourceRates | None = None) -> None:
+        """
+        Args:
+            like: what it begins with, until there are a few blocks of its own.
+        """
+        self._depths: list[Share] = [share.of_few() for share in like._depths] if like else []
+        self._ranks: list[Share] = [share.of_few() for share in like._ranks] if like else []
+        self._offers: list[Share] = [share.of_few() for share in like._offers] if like else []
         self._rates: dict[int, tuple[list[float], list[float]]] = {}
 
     def observe(self, outcome: Outcome) -> None:

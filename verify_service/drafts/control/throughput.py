@@ -18,6 +18,7 @@ _REVIEWED = 32  # passes after which the plan is made anew though no block said 
 _WITHOUT_PLAIN = 96  # passes after which one without guesses is due
 _SESSIONS_PER_PASS = 4  # a plan for so many costs little beside a pass; one for more is kept for longer
 _LEAST_GAIN = 1.02  # what speculation must bring, for what it costs beside the pass
+_MOST_GUESSERS = 16  # of an endpoint that are told apart
 _WAIT_STEPS = 50  # waits are told apart by this part of a plain pass
 
 
@@ -51,6 +52,12 @@ class Throughput:
     given wait the best set of m guesses is the m best, and all m are tried. The waits that the sources' block
     sizes lead to are tried one by one as a limit on who may take part.
 
+    An endpoint may pool several sources, and who makes a guess is known only when it is made. So rates cannot
+    be those of who will guess; they are those of an endpoint's blocks given who began its last one. Sources
+    come in runs, as text that one of them can continue mostly goes on to be such; where they do not, rates
+    given this one and that are equal and nothing is lost. Whoever guesses next, the mixture is what counts:
+    the rates of depths are each given that the guesses before stood, and their product is exact for mixtures.
+
     What a pass without guesses costs must be known, not inferred: a draft that computes on the same cores
     makes the passes slower that its guesses are in. So when none was seen for long, all go without once.
 
@@ -63,7 +70,7 @@ class Throughput:
             shape: relative costs of a pass by rows, for those that were not measured of late.
         """
         self._costs = Curve(shape, _PASS_MEMORY, surprise=_HICCUP)
-        self._sources: dict[str, SourceRates] = {}
+        self._sources: dict[str, dict[str, SourceRates]] = {}
         self._waits: dict[str, Curve] = {}
         self._sessions: dict[ThroughputController, int] = {}
         self._plan: dict[ThroughputController, Choice] = {}
@@ -86,18 +93,29 @@ class Throughput:
         """What a pass of so many rows is believed to take."""
         return self._costs.at(rows)
 
-    def source(self, name: str) -> SourceRates:
-        return self._sources.setdefault(name, SourceRates())
+    def rates(self, endpoint: str, guesser: str) -> SourceRates:
+        """Of the endpoint's blocks after one that ``guesser`` began.
+
+        Of all its blocks where that is the endpoint itself, or one name too many: a draft gives any names.
+        """
+        known = self._sources.setdefault(endpoint, {endpoint: SourceRates()})
+        if guesser not in known:
+            if len(known) > _MOST_GUESSERS:
+                return known[endpoint]
+            known[guesser] = SourceRates(like=known[endpoint])
+        return known[guesser]
 
     def wait(self, name: str, block_size: int) -> float:
         """How long a step is believed to wait for such a block, in seconds."""
         return self._wait_curve(name).at(block_size)
 
-    def observe(self, name: str, outcome: Outcome) -> None:
+    def observe(self, endpoint: str, guesser: str, outcome: Outcome) -> None:
+        """``guesser``: who began the block before."""
         if outcome.waited is not None:
-            self._wait_curve(name).observe(outcome.choice.block_size, outcome.waited)
+            self._wait_curve(endpoint).observe(outcome.choice.block_size, outcome.waited)
         if outcome.offered is not None:
-            self.source(name).observe(outcome)
+            for rates in {self.rates(endpoint, endpoint), self.rates(endpoint, guesser)}:
+                rates.observe(outcome)
             self._reviewed_at = self._stale_at
 
     def choose(self, session: ThroughputController, batch: int) -> Choice:
@@ -149,7 +167,8 @@ class ThroughputController:
 
     def __init__(self, shared: Throughput) -> None:
         self._shared = shared
-        self._rates: dict[str, SessionRates] = {}
+        self._rates: dict[SourceRates, SessionRates] = {}
+        self._guessers: dict[str, str] = {}  # who began the last block, by endpoint
         self._probing = Probing()
         self.went_without = 0
         self.state = State("", 1, 1, 1, 0)
@@ -166,7 +185,9 @@ class ThroughputController:
     def observe(self, outcome: Outcome) -> None:
         if outcome.offered is not None:
             self._own_rates().observe(outcome)
-        self._shared.observe(self.state.source, outcome)
+        self._shared.observe(self.state.source, self._guesser, outcome)
+        if outcome.guesser is not None:
+            self._guessers[self.state.source] = outcome.guesser
         if outcome.choice.probe:
             self._probing.observe(found=outcome.accepted > 0)
 
@@ -178,10 +199,15 @@ class ThroughputController:
         return guesses(self._own_rates(), self.state.block_size, self.state.tree_width)
 
     def _own_rates(self) -> SessionRates:
-        name = self.state.source
-        if name not in self._rates:
-            self._rates[name] = SessionRates(self._shared.source(name), self.state.block_size)
-        return self._rates[name]
+        shared = self._shared.rates(self.state.source, self._guesser)
+        if shared not in self._rates:
+            self._rates[shared] = SessionRates(shared, self.state.block_size)
+        return self._rates[shared]
+
+    @property
+    def _guesser(self) -> str:
+        """Who began the endpoint's last block; before there was one, the endpoint."""
+        return self._guessers.get(self.state.source, self.state.source)
 
 
 @dataclass(frozen=True, slots=True)

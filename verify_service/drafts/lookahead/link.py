@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from common.types import Block, Close, Commit, DraftEndpoint, Open, Proposed, SessionUpdate
+from common.draft_types import Block, Close, Commit, Open, Proposed, SessionUpdate
+from common.types import DraftEndpoint
 from verify_service.drafts.breaker import WaitBreaker
 from verify_service.drafts.link import OnAnswers, OnLost
 from verify_service.drafts.lookahead.guessing import guess
