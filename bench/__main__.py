@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from bench import prompts, report
+from bench import prompts, report, stopping
 from bench.measure import ALWAYS_PREFILL, compare
+from bench.setups import Setup
 from bench.transformers_reference import generate_all
 from tandem.local import LocalStack
-from tandem.stack import Draft
 
 
 def main() -> None:
     options = _options()
+    stopping.as_after_ctrl_c()
     chosen = prompts.load(options.prompts, options.per_group)
-    draft = Draft({"TANDEM_DRAFT_SOURCE": options.source})
-    with LocalStack({options.source: draft}, ALWAYS_PREFILL) as stack:
+    with LocalStack(options.source.pools(), ALWAYS_PREFILL | options.source.environment()) as stack:
         rounds = asyncio.run(compare(stack, chosen, options.max_tokens, options.block_size, options.repeats))
     print(report.table(rounds))
     if options.reference:
@@ -29,7 +29,7 @@ def _options() -> argparse.Namespace:
     prompts.add_options(parser, per_group=3)
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--block-size", type=int, default=4)
-    parser.add_argument("--source", choices=["ngram", "self"], default="ngram")
+    parser.add_argument("--source", type=Setup.parse, default="ngram", help="or several with commas")
     parser.add_argument("--repeats", type=int, default=1, help="the median of each prompt's times is used")
     parser.add_argument(
         "--reference",

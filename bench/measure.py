@@ -45,25 +45,33 @@ async def compare(
 ) -> Rounds:
     """Plain and drafted runs alternate, so that a slow spell of the machine meets both."""
     plain, drafted = [], []
-    totals: dict[str, float] = {}
-    async with httpx.AsyncClient(base_url=stack.url, timeout=600) as client:
-        await _ask(client, prompts[0], 8, {"block_size": block_size})
+    sums: dict[str, float] = {}
+    async with client(stack) as connected:
+        await _ask(connected, prompts[0], 8, {"block_size": block_size})
         for prompt in prompts:
-            plain.append(await _run(client, prompt, max_tokens, {"enabled": False}, repeats))
-            before = await _scrape(stack)
-            drafted.append(await _run(client, prompt, max_tokens, {"block_size": block_size}, repeats))
-            for name, value in (await _scrape(stack)).items():
-                totals[name] = totals.get(name, 0) + value - before.get(name, 0)
-    return Rounds(plain, drafted, _phases(totals))
+            plain.append(await run(connected, prompt, max_tokens, {"enabled": False}, repeats))
+            before = await scrape(stack)
+            drafted.append(await run(connected, prompt, max_tokens, {"block_size": block_size}, repeats))
+            for name, value in (await scrape(stack)).items():
+                sums[name] = sums.get(name, 0) + value - before.get(name, 0)
+    return Rounds(plain, drafted, _phases(sums))
 
 
-async def _run(
-    client: httpx.AsyncClient, prompt: Prompt, max_tokens: int, speculation: dict[str, Any], repeats: int
+def client(stack: LocalStack) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=stack.url, timeout=600)
+
+
+async def run(
+    connected: httpx.AsyncClient,
+    prompt: Prompt,
+    max_tokens: int,
+    speculation: Mapping[str, Any],
+    repeats: int = 1,
 ) -> Run:
     times = []
     for _ in range(repeats):
         started = time.perf_counter()
-        answer = await _ask(client, prompt, max_tokens, speculation)
+        answer = await _ask(connected, prompt, max_tokens, speculation)
         times.append(time.perf_counter() - started)
     return Run(
         group=prompt.group,
@@ -75,7 +83,7 @@ async def _run(
 
 
 async def _ask(
-    client: httpx.AsyncClient, prompt: Prompt, max_tokens: int, speculation: dict[str, Any]
+    connected: httpx.AsyncClient, prompt: Prompt, max_tokens: int, speculation: Mapping[str, Any]
 ) -> dict[str, Any]:
     body = {
         "model": MODEL,
@@ -84,33 +92,39 @@ async def _ask(
         "max_tokens": max_tokens,
         "speculation": speculation,
     }
-    response = await client.post("/v1/chat/completions", json=body)
+    response = await connected.post("/v1/chat/completions", json=body)
     response.raise_for_status()
     answer: dict[str, Any] = response.json()
     return answer
 
 
-async def _scrape(stack: LocalStack) -> dict[str, float]:
-    """The verify service's counters and histogram sums, by name and phase."""
-    async with httpx.AsyncClient() as client:
-        text = (await client.get(f"http://{HOST}:{stack.stack.ports.verify_metrics}/metrics")).text
-    return {
-        sample.name + sample.labels.get("phase", ""): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if not sample.name.endswith(("_bucket", "_created"))
-    }
+async def scrape(stack: LocalStack) -> dict[str, float]:
+    """The verify service's counters and histogram sums, by name with phase or outcome, over other labels."""
+    async with httpx.AsyncClient() as connected:
+        text = (await connected.get(f"http://{HOST}:{stack.stack.ports.verify_metrics}/metrics")).text
+    return totals(text)
 
 
-def _phases(totals: Mapping[str, float]) -> dict[str, float]:
+def totals(text: str) -> dict[str, float]:
+    """Of metrics in Prometheus' format, as ``scrape`` has them."""
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if not sample.name.endswith(("_bucket", "_created")):
+                name = sample.name + sample.labels.get("phase", "") + sample.labels.get("outcome", "")
+                found[name] = found.get(name, 0.0) + sample.value
+    return found
+
+
+def _phases(sums: Mapping[str, float]) -> dict[str, float]:
     """Draft and wire per block, the rest per step. The wire is what the round trip adds to drafting."""
-    steps = max(totals["tandem_verify_steps_total"], 1)
-    blocks = max(totals["tandem_draft_round_trip_seconds_count"], 1)
-    drafting = totals["tandem_draft_drafting_seconds_sum"] / blocks
+    steps = max(sums["tandem_verify_steps_total"], 1)
+    blocks = max(sums["tandem_draft_round_trip_seconds_count"], 1)
+    drafting = sums["tandem_draft_drafting_seconds_sum"] / blocks
     return {
         "draft": drafting,
-        "wire": totals["tandem_draft_round_trip_seconds_sum"] / blocks - drafting,
-        "verify": totals["tandem_verify_step_seconds_summodel"] / steps,
-        "acceptance": totals["tandem_verify_step_seconds_sumaccept"] / steps,
-        "waiting": totals["tandem_verify_step_seconds_sumwait"] / steps,
+        "wire": sums["tandem_draft_round_trip_seconds_sum"] / blocks - drafting,
+        "verify": sums["tandem_verify_step_seconds_summodel"] / steps,
+        "acceptance": sums["tandem_verify_step_seconds_sumaccept"] / steps,
+        "waiting": sums["tandem_verify_step_seconds_sumwait"] / steps,
     }

@@ -1,4 +1,4 @@
-"""Prompts from Spec-Bench, evenly picked from its six groups."""
+"""Prompts from Spec-Bench, evenly picked from its six groups, or a few of our own in its place."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SPEC_BENCH = Path(__file__).parents[1] / "../shared/data/spec_bench/dev.jsonl"
+_BUILT_IN = Path(__file__).with_name("prompts.jsonl")
 _OWN_GROUP = {"translation", "summarization", "qa", "math_reasoning", "rag"}
 
 
@@ -20,7 +21,12 @@ class Prompt:
 
 def add_options(parser: argparse.ArgumentParser, per_group: int) -> None:
     """``--prompts`` and ``--per-group``, what ``load`` takes."""
-    parser.add_argument("--prompts", type=Path, default=_SPEC_BENCH, help="a Spec-Bench file of JSON lines")
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        default=_SPEC_BENCH if _SPEC_BENCH.is_file() else _BUILT_IN,
+        help="a Spec-Bench file of JSON lines; a few prompts of our own where none is found",
+    )
     parser.add_argument("--per-group", type=int, default=per_group, help="prompts of each of the six groups")
 
 

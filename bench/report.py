@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
 
 from bench.measure import Rounds, Run
 
@@ -12,7 +14,9 @@ def table(rounds: Rounds) -> str:
     groups = list(dict.fromkeys(run.group for run in rounds.plain))
     lines = [_row("group", "plain tok/s", "drafted tok/s", "speed-up", "tok/step", "acceptance")]
     lines += [_line(rounds, group) for group in groups]
-    lines += [_line(rounds, None), "", "acceptance by position: " + _by_position(rounds.drafted)]
+    shares = acceptance_by_position([run.speculation for run in rounds.drafted])
+    by_position = " ".join(f"{share:.2f}" for share in shares)
+    lines += [_line(rounds, None), "", f"acceptance by position: {by_position}"]
     lines += ["", "milliseconds per round: " + _phases(rounds)]
     same = sum(a.text == b.text for a, b in zip(rounds.plain, rounds.drafted, strict=True))
     return "\n".join([*lines, f"answers equal with and without drafts: {same} of {len(rounds.plain)}"])
@@ -46,15 +50,11 @@ def _speed(runs: Sequence[Run]) -> float:
     return sum(run.tokens for run in runs) / sum(run.seconds for run in runs)
 
 
-def _by_position(runs: Sequence[Run]) -> str:
-    longest = max(len(run.speculation["drafted_per_position"]) for run in runs)
-    shares = []
-    for position in range(longest):
-        reached = [run.speculation for run in runs if position < len(run.speculation["drafted_per_position"])]
-        drafted = sum(stats["drafted_per_position"][position] for stats in reached)
-        accepted = sum(stats["accepted_per_position"][position] for stats in reached)
-        shares.append(f"{accepted / max(drafted, 1):.2f}")
-    return " ".join(shares)
+def acceptance_by_position(speculations: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Of the guesses at each position of a block the part that stood, over several answers' counters."""
+    drafted = zip_longest(*(stats["drafted_per_position"] for stats in speculations), fillvalue=0)
+    accepted = zip_longest(*(stats["accepted_per_position"] for stats in speculations), fillvalue=0)
+    return [sum(stood) / max(sum(made), 1) for stood, made in zip(accepted, drafted, strict=True)]
 
 
 def _phases(rounds: Rounds) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from transformers import AutoConfig
 
@@ -25,6 +26,19 @@ from protos.tandem.v1 import draft_pb2, draft_pb2_grpc
 log = logging.get("draft")
 
 
+@dataclass(frozen=True)
+class Drafting:
+    """A source at work. ``engine`` and ``publisher`` are to be run, the latter to be closed.
+
+    Attributes:
+        status: what does not change while the source runs.
+    """
+
+    engine: DraftEngine
+    publisher: Publisher
+    status: draft_pb2.DraftStatus
+
+
 async def serve(config: Config) -> None:
     """Run the configured source until told to stop."""
     await serve_source(config, registry.make)
@@ -35,6 +49,29 @@ async def serve_source(config: Config, make_source: Callable[[Config, str], Sour
     stop = lifecycle.stop_event()
     lifecycle.serve_metrics(config.metrics_port)
     metrics.start_at_zero()
+    drafting = await load(config, make_source)
+    engine, publisher = drafting.engine, drafting.publisher
+    servicer = DraftServicer(engine, drafting.status)
+    server = rpc.Server(f"{config.host}:{config.port}")
+    draft_pb2_grpc.add_DraftServiceServicer_to_server(servicer, server.grpc)
+    await server.start()
+    async with asyncio.TaskGroup() as group:  # an engine that ends by a fault ends the service
+        background = [group.create_task(engine.run()), group.create_task(publisher.run())]
+        servicer.ready = True
+        await server.set_ready(True)
+        log.info("ready", port=server.port, source=drafting.status.source)
+        await stop.wait()
+        servicer.ready = False
+        await server.set_ready(False)
+        await engine.drain(config.drain_seconds)
+        await server.drain(grace_seconds=1)
+        for task in background:
+            task.cancel()
+    await publisher.close()
+
+
+async def load(config: Config, make_source: Callable[[Config, str], Source]) -> Drafting:
+    """The source in an engine of its own, with what a session is checked against."""
     thread = model_thread()
     folder = await asyncio.to_thread(store.resolve, config.model)
     source = await asyncio.get_running_loop().run_in_executor(thread, make_source, config, folder)
@@ -60,20 +97,4 @@ async def serve_source(config: Config, make_source: Callable[[Config, str], Sour
         vocabulary_size=vocabulary.size,
         max_sessions=config.max_sessions,
     )
-    servicer = DraftServicer(engine, status)
-    server = rpc.Server(f"{config.host}:{config.port}")
-    draft_pb2_grpc.add_DraftServiceServicer_to_server(servicer, server.grpc)
-    await server.start()
-    async with asyncio.TaskGroup() as group:  # an engine that ends by a fault ends the service
-        background = [group.create_task(engine.run()), group.create_task(publisher.run())]
-        servicer.ready = True
-        await server.set_ready(True)
-        log.info("ready", port=server.port, source=source.name)
-        await stop.wait()
-        servicer.ready = False
-        await server.set_ready(False)
-        await engine.drain(config.drain_seconds)
-        await server.drain(grace_seconds=1)
-        for task in background:
-            task.cancel()
-    await publisher.close()
+    return Drafting(engine, publisher, status)

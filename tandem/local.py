@@ -29,9 +29,10 @@ class LocalStack:
         drafts: Mapping[str, Draft] | None = None,
         environment: Mapping[str, str] | None = None,
         ready_seconds: float = 180,
+        verify_module: str = "verify_service",
     ) -> None:
         pools = {"ngram": Draft()} if drafts is None else drafts
-        self.stack = Stack(free_ports(len(pools)), pools, environment or {})
+        self.stack = Stack(free_ports(len(pools)), pools, environment or {}, verify_module)
         self._ready_seconds = ready_seconds
         self._folder = tempfile.TemporaryDirectory(prefix="tandem-")
         self.logs = Path(self._folder.name)

@@ -28,10 +28,17 @@ class Process:
 
 @dataclass(frozen=True)
 class Draft:
-    """A draft pool of one replica: its variables, and the module that serves it."""
+    """A draft pool of one replica.
+
+    Attributes:
+        environment: its variables.
+        module: what serves it.
+        reached_at: the address that the others are told; empty: the one it listens on.
+    """
 
     environment: Mapping[str, str] = field(default_factory=lambda: {"TANDEM_DRAFT_SOURCE": "ngram"})
     module: str = "draft_service"
+    reached_at: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,11 +60,13 @@ class Stack:
 
     Attributes:
         environment: further variables for every process.
+        verify_module: what serves the target.
     """
 
     ports: Ports = Ports()
     drafts: Mapping[str, Draft] = field(default_factory=lambda: {"ngram": Draft()})
     environment: Mapping[str, str] = field(default_factory=dict)
+    verify_module: str = "verify_service"
 
     @property
     def url(self) -> str:
@@ -69,7 +78,11 @@ class Stack:
 
     @property
     def draft_addresses(self) -> dict[str, str]:
-        return {name: f"{HOST}:{self.ports.draft + index}" for index, name in enumerate(self.drafts)}
+        """Where each pool is reached."""
+        return {
+            name: draft.reached_at or f"{HOST}:{self.ports.draft + index}"
+            for index, (name, draft) in enumerate(self.drafts.items())
+        }
 
     @property
     def redis_url(self) -> str:
@@ -90,7 +103,7 @@ class Stack:
             *self._draft_processes(),
             _service(
                 "verify",
-                "verify_service",
+                self.verify_module,
                 300,
                 TANDEM_VERIFY_PORT=str(ports.verify),
                 TANDEM_VERIFY_METRICS_PORT=str(ports.verify_metrics),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from collections.abc import Callable
 
 from common import lifecycle, logging, rpc
 from common.grammar import Compiler
@@ -22,7 +23,7 @@ from verify_service.drafts.ahead import AheadPolicy
 from verify_service.drafts.control import registry
 from verify_service.drafts.control.curve import Shape
 from verify_service.drafts.hub import DraftHub, Hidden, Limits
-from verify_service.drafts.link import DraftLink
+from verify_service.drafts.link import DraftLink, Link
 from verify_service.drafts.lookahead.link import ENDPOINT
 from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.engine import Engine, Waits
@@ -34,8 +35,12 @@ from verify_service.warmup import warm_up
 log = logging.get("verify")
 
 
-async def serve(config: Config) -> None:
-    """Run until told to stop; not ready before the model is loaded and warm."""
+async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) -> None:
+    """Run until told to stop; not ready before the model is loaded and warm.
+
+    Args:
+        make_link: to the draft replica at an address.
+    """
     stop = lifecycle.stop_event()
     lifecycle.serve_metrics(config.metrics_port)
     metrics.start_at_zero(config.max_block_size)
@@ -47,7 +52,7 @@ async def serve(config: Config) -> None:
         target.admission.tokenizer.fingerprint,
         target.admission.vocabulary_size,
         config.draft_wait_ms / 1000,
-        target.lookahead.make_link if target.lookahead else DraftLink,
+        target.lookahead.make_link if target.lookahead else make_link,
         policy=target.policy,
         limits=Limits(config.min_batch, config.max_batch, config.min_confidence),
         hidden=target.hidden,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
@@ -16,10 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench import machine, passes, prompts, runners
+from bench import machine, passes, prompts, runners, stopping
 from bench.measure import ALWAYS_PREFILL
 from bench.peers import engines, environments, race, table
-from bench.peers.contestant import STREAMS, Contestant
+from bench.peers.contestant import STREAMS, Contestant, Row
+from bench.setups import Setup
 from common.model import cache, store
 from common.model.tokenizer import Tokenizer
 from tandem.local import LocalStack
@@ -54,8 +54,7 @@ def main() -> None:
         for name in options.names:
             made[name].make()
         return
-    # As after Ctrl-C: whatever was started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    stopping.as_after_ctrl_c()
     described = machine.describe()
     _say(str(described))
     costs = passes.measure_all(options.pass_weights) if _TANDEM in options.engines else {}
@@ -77,8 +76,19 @@ def main() -> None:
 def _tandems(options: argparse.Namespace, stacks: ExitStack) -> Iterator[engines.Entry]:
     for variant in options.variant if _TANDEM in options.engines else ():
         _say(f"starting {variant.name}")
-        stack = stacks.enter_context(LocalStack(environment=ALWAYS_PREFILL | variant.environment))
-        yield from engines.tandem(variant.name, stack.url, options.block_size)
+        yield from _tandem(variant, options, stacks)
+
+
+def _tandem(variant: Variant, options: argparse.Namespace, stacks: ExitStack) -> Iterator[engines.Entry]:
+    """A stack for each setup; without drafts the first of them is asked."""
+    for number, setup in enumerate(options.sources):
+        environment = ALWAYS_PREFILL | setup.environment() | variant.environment
+        stack = stacks.enter_context(LocalStack(setup.pools(), environment))
+        if number == 0:
+            yield engines.tandem(Row(f"{variant.name} plain"), stack.url, {"enabled": False})
+        if setup.drafts:
+            row = Row(f"{variant.name} {setup.sources}", prefills=False)
+            yield engines.tandem(row, stack.url, setup.speculation(options.block_size, options.tree_width))
 
 
 async def _measure(
@@ -146,7 +156,15 @@ def _options() -> argparse.Namespace:
         action="append",
         help="a Tandem stack with variables of its own, NAME:VARIABLE=VALUE,…; may be given again",
     )
+    parser.add_argument(
+        "--sources",
+        type=Setup.parse,
+        nargs="+",
+        default=[Setup("ngram")],
+        help="of every variant's drafts, each in a stack of its own; several with commas make a pool",
+    )
     parser.add_argument("--block-size", type=int, default=4, help="guesses per block of Tandem's drafts")
+    parser.add_argument("--tree-width", type=int, default=1, help="of them after the same text")
     parser.add_argument("--pass-weights", nargs="*", choices=runners.WEIGHTS, default=["auto"])
     parser.add_argument("--cache", type=Path, default=cache.cache_dir() / "peers", help="of environments")
     parser.add_argument("--json", type=Path, help="also write every sample to this file")

@@ -33,14 +33,9 @@ class Entry:
     absent: str = ""
 
 
-def tandem(variant: str, url: str, block_size: int) -> list[Entry]:
-    """A running stack, once without drafts and once with those of its pool."""
-    plain = Row(f"{variant} plain")
-    drafted = Row(f"{variant} ngram", prefills=False)
-    return [
-        Entry(plain, partial(_stack, plain, url, {"enabled": False})),
-        Entry(drafted, partial(_stack, drafted, url, {"block_size": block_size})),
-    ]
+def tandem(row: Row, url: str, speculation: Mapping[str, object]) -> Entry:
+    """A running stack, asked with such a ``speculation``."""
+    return Entry(row, partial(stack, row, url, speculation))
 
 
 def peers(environments: Mapping[str, Environment], names: Sequence[str]) -> list[Entry]:
@@ -111,7 +106,7 @@ def _served(
 
 
 @asynccontextmanager
-async def _stack(row: Row, url: str, speculation: Mapping[str, object]) -> AsyncIterator[Contestant]:
+async def stack(row: Row, url: str, speculation: Mapping[str, object]) -> AsyncIterator[Contestant]:
     async with processes.client(url) as client:
         yield Server(row, client, store.EMBEDDED, {"speculation": speculation})
 

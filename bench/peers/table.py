@@ -28,6 +28,7 @@ def text(results: Results, ours: Sequence[str], absent: Mapping[str, str]) -> st
     if results.prefills:
         milliseconds = {name: [1000 * each for each in times] for name, times in results.prefills.items()}
         parts.append(_table("prefill, milliseconds", milliseconds, ours, {}, smaller_is_better=True))
+    parts += [line for streams, speeds in results.speeds.items() if (line := _best(streams, speeds, ours))]
     if absent:
         parts.append("\n".join(["absent", *(f"{name:{_NAME_WIDTH}}{why}" for name, why in absent.items())]))
     return "\n\n".join(parts)
@@ -62,6 +63,17 @@ def _table(
         length = [f"{lengths[name]:.0f}"] if lengths else []
         lines.append(_row(name, f"{median:.1f}", spread, *length, *ratios))
     return "\n".join(lines)
+
+
+def _best(streams: int, speeds: Mapping[str, Sequence[float]], ours: Sequence[str]) -> str:
+    """Each of our rows beside the fastest of the others; empty where there are no others."""
+    medians = {name: statistics.median(each) for name, each in speeds.items()}
+    others = medians.keys() - set(ours)
+    if not others:
+        return ""
+    best = max(others, key=lambda name: medians[name])
+    ratios = (f"{name} {_ratio(medians[name], medians[best], False)}" for name in ours if name in medians)
+    return f"{_streams(streams)}, of {best}, the fastest other: {', '.join(ratios)}"
 
 
 def _ratio(ours: float, theirs: float, smaller_is_better: bool) -> str:

@@ -13,7 +13,7 @@ from common.model import linear, store
 from common.model.fused.layout import Format
 from draft_service.config import Config
 from draft_service.heads import files
-from draft_service.heads.files import Head
+from draft_service.heads.files import Head, HeadFile
 from draft_service.heads.shape import Kind, Shape
 from draft_service.heads.target import TargetParts, load_parts
 from draft_service.sources.growing import Few
@@ -69,14 +69,11 @@ def load(config: Config, folder: str, kind: Kind) -> RunningHead:
     Raises:
         ConfigError: when there is none, or it is of another kind or for another target.
     """
-    path = Path(config.head) if config.head else _SHIPPED / f"{Path(config.model).name}-{kind}.safetensors"
-    file = files.load(path)
+    file = find(config, kind)
     target: Any = store.load_config(folder)
-    if file.shape.kind != kind:
-        raise ConfigError(f"{path} holds a head of kind {file.shape.kind}, not {kind}", field="head")
     sizes = (target.hidden_size, target.num_hidden_layers)
     if sizes != (file.shape.hidden, file.shape.layers[-1]) or int(file.vocabulary.max()) >= target.vocab_size:
-        raise ConfigError(f"{path} is not for this target", field="head")
+        raise ConfigError(f"the head {file.version} is not for this target", field="head")
     if config.weights not in ("auto", "int8", "float32"):
         raise ConfigError(f"a head has weights int8 or float32, not {config.weights}", field="weights")
     parts, threads = load_parts(folder, file.vocabulary), config.threads or 1
@@ -84,6 +81,15 @@ def load(config: Config, folder: str, kind: Kind) -> RunningHead:
     torch.set_num_threads(1 if int8 else threads)  # idle OpenMP threads would spin where others compute
     int8_threads = threads if int8 else 0
     return RunningHead(file.module(), parts, file.vocabulary, file.version, int8_threads=int8_threads)
+
+
+def find(config: Config, kind: Kind) -> HeadFile:
+    """Raises ConfigError when there is no such head, or it is of another kind."""
+    path = Path(config.head) if config.head else _SHIPPED / f"{Path(config.model).name}-{kind}.safetensors"
+    file = files.load(path)
+    if file.shape.kind != kind:
+        raise ConfigError(f"{path} holds a head of kind {file.shape.kind}, not {kind}", field="head")
+    return file
 
 
 def pick_layers(states: Tensor, sent: tuple[int, ...], wanted: tuple[int, ...], hidden: int) -> Tensor:

@@ -52,6 +52,13 @@ def test_acceptance_by_position_phases_and_equal_answers() -> None:
     assert "1 of 2" in table
 
 
+def test_a_position_is_judged_by_the_answers_that_reached_it() -> None:
+    short = {"drafted_per_position": [2], "accepted_per_position": [1]}
+    long = {"drafted_per_position": [6, 4], "accepted_per_position": [5, 1]}
+    assert report.acceptance_by_position([short, long]) == [0.75, 0.25]
+    assert report.acceptance_by_position([]) == []
+
+
 def test_the_reference_is_compared_by_tokens_per_second() -> None:
     line = report.against_reference(ROUNDS, [run("qa", 4.0)], "bfloat16")
     assert line.startswith("transformers.generate bfloat16: 5.0 tok/s")
@@ -66,6 +73,13 @@ def test_prompts_are_picked_evenly_from_every_group(tmp_path: Path) -> None:
     chosen = prompts.load(path, per_group=3)
     assert [prompt.text for prompt in chosen] == ["q0", "q3", "q6", "w0", "w1", "w2"]
     assert {prompt.group for prompt in chosen} == {"qa", "mt_bench"}
+
+
+def test_the_built_in_prompts_are_of_all_six_groups() -> None:
+    path = Path(prompts.__file__).with_name("prompts.jsonl")
+    groups = [prompt.group for prompt in prompts.load(path, per_group=3)]
+    assert {groups.count(group) for group in groups} == {2}
+    assert len(set(groups)) == 6
 
 
 def test_a_missing_prompt_file_is_named(tmp_path: Path) -> None:

@@ -55,6 +55,22 @@ async def call(address: str, timeout_seconds: float = 10) -> bytes:
         return await method(b"", timeout=timeout_seconds)
 
 
+async def test_a_client_that_pings_while_nothing_else_is_said_is_not_cut_off() -> None:
+    """Unless told otherwise gRPC takes that for abuse, and ends the connection with every stream on it."""
+    options = [("grpc.keepalive_time_ms", 1000), ("grpc.http2.max_pings_without_data", 0)]
+
+    async def silent() -> bytes:
+        await asyncio.sleep(5.5)
+        return b"still there"
+
+    async with (
+        serving(silent) as (_, address),
+        grpc.aio.insecure_channel(address, options=options) as channel,
+    ):
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+        assert await method(b"", timeout=30) == b"still there"
+
+
 async def failure(error: BaseException, timeout_seconds: float = 10) -> TandemError:
     """What a client makes of a servicer that raises ``error``."""
 

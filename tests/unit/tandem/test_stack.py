@@ -38,6 +38,17 @@ def test_every_service_accepts_the_variables_it_is_given() -> None:
     assert verify.redis_url == ngram.redis_url == facts.redis_url == stack.redis_url
 
 
+def test_a_draft_may_be_reached_by_another_address_than_it_listens_on() -> None:
+    stack = Stack(drafts={"near": Draft(), "far": Draft(reached_at="127.0.0.1:7")})
+    router = load(RouterConfig, "router", named(stack, "router").environment)
+    assert router.drafts == {"near": ("127.0.0.1:50053",), "far": ("127.0.0.1:7",)}
+    assert load(DraftConfig, "draft", named(stack, "draft-far").environment).port == 50054
+
+
+def test_another_module_may_serve_the_target() -> None:
+    assert named(Stack(verify_module="other.verify"), "verify").command[-2:] == ("-m", "other.verify")
+
+
 def test_what_the_callers_environment_says_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TANDEM_VERIFY_REDIS_URL", "redis://elsewhere:6379/0")
     assert named(Stack(), "verify").environment["TANDEM_VERIFY_REDIS_URL"] == "redis://elsewhere:6379/0"

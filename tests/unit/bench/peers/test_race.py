@@ -66,6 +66,12 @@ def test_the_table_has_medians_spreads_and_how_many_times_we_are_theirs() -> Non
     assert lines[2].split() == ["theirs", "40.0", "5.0–41.0", "90", "0.50", "×"]
     assert lines[6].split() == ["theirs", "300.0", "300.0–300.0", "3.00", "×"]
     assert lines[-1].split() == ["missing", "not", "set", "up"]
+    assert "one stream, of theirs, the fastest other: ours plain 0.50 ×" in lines
+
+
+def test_nobody_is_the_fastest_other_where_there_are_no_others() -> None:
+    results = race.Results({1: {"ours": [30.0]}}, {}, {"ours": 100.0})
+    assert "fastest" not in table.text(results, ["ours"], {})
 
 
 def test_no_two_prefills_share_a_prefix() -> None:

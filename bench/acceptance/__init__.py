@@ -1,0 +1,1 @@
+"""How many tokens a verify step makes, by source of guesses and kind of prompt."""

@@ -1,0 +1,1 @@
+"""What the wire costs: the same draft within the verify service's process."""
