@@ -16,11 +16,15 @@ _RATE_MEMORY = 8.0  # guesses
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a source is to be asked as if ``assumed`` were committed."""
+    """What a source is to be asked as if ``assumed`` were committed.
+
+    ``depth``: guesses that may follow each other; 0: as many as there are.
+    """
 
     assumed: tuple[int, ...]
     block_size: int
     tree_width: int
+    depth: int = 0
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -124,9 +128,10 @@ class Ahead:
         if len(self.prepared) >= self._most or not self._outcomes:
             return None
         outcome = self._outcomes[0]
+        if outcome.complete:
+            return Question(outcome.path, self._size, self._width)
         choices = len(outcome.followers) + 1
-        size, width = (self._size, self._width) if outcome.complete else (choices, choices)
-        return Question(outcome.path, size, width)
+        return Question(outcome.path, choices, choices, depth=1)
 
     def answered(self, block: Block | None) -> bool:
         """Take in what the source said; whether it is a block to be sent. None: it could not say."""

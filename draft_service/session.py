@@ -30,6 +30,7 @@ class Session:
         assumed: how many of ``tokens`` are assumed.
         block_size: guesses wanted now; 0: none.
         tree_width: most of them that may follow the same text; 1: a chain is wanted. Never above ``widest``.
+        depth: most of them that may follow each other; 0: any number.
         allowed: which tokens may come next; None: all, as far as this draft knows.
         grammar, tenant: as in ``draft_types.Open``.
         states: the target's hidden states of the latest committed positions; None: none are sent.
@@ -55,6 +56,7 @@ class Session:
     states: StateTail | None = None
     hidden_layers: tuple[int, ...] = ()
     proposed: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    depth: int = 0
     assumed: int = 0
     ahead: Ahead = field(default_factory=Ahead)
     ready: Prepared | None = None
@@ -109,6 +111,11 @@ class Session:
             return len(guesses)
 
     @property
+    def longest(self) -> int:
+        """Most guesses of the block that follow each other."""
+        return min(self.block_size, self.depth or self.block_size)
+
+    @property
     def num_committed(self) -> int:
         return len(self.tokens) - self.assumed
 
@@ -116,6 +123,7 @@ class Session:
     def assuming(self, question: Question) -> Iterator[None]:
         """Meanwhile a source sees the session as it would be."""
         before = self.block_size, self.tree_width
+        self.depth = question.depth
         self.tokens += question.assumed
         self.assumed = len(question.assumed)
         self.block_size, self.tree_width = question.block_size, question.tree_width
@@ -124,7 +132,7 @@ class Session:
         finally:
             self.block_size, self.tree_width = before
             del self.tokens[self.num_committed :]
-            self.assumed = 0
+            self.assumed = self.depth = 0
 
     def commit(self, update: Commit) -> None:
         """Append what the target decided.

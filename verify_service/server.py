@@ -22,7 +22,8 @@ from verify_service.constraints import Constraints
 from verify_service.drafts.ahead import AheadPolicy
 from verify_service.drafts.control import registry
 from verify_service.drafts.control.curve import Shape
-from verify_service.drafts.hub import DraftHub, Hidden, Limits
+from verify_service.drafts.hub import DraftHub
+from verify_service.drafts.limits import Hidden, Limits
 from verify_service.drafts.link import DraftLink, Link
 from verify_service.drafts.lookahead.link import ENDPOINT
 from verify_service.drafts.lookahead.lookahead import Lookahead

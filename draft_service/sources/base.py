@@ -37,7 +37,8 @@ class Source(Protocol):
 
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
         """Up to ``session.block_size`` guesses each, no more than ``session.tree_width`` of them after the
-        same text; None: not ready yet, ask again; or where tokens are assumed, it cannot say.
+        same text and no more than ``session.longest`` after each other; None: not ready yet, ask again, or
+        where tokens are assumed: it cannot say.
 
         Called from one thread at a time, not the event loop's.
         """

@@ -75,7 +75,7 @@ class Growth:
         """
         session.follow()
         self._session = session
-        self._deepest = deepest
+        self._deepest = session.longest if deepest is None else min(deepest, session.longest)
         self._few = few
         self._root = _Node((), 0, 1.0)
         self._nodes: list[_Node] = []
@@ -148,8 +148,14 @@ class Growth:
             offer(siblings[rank].children, 0, len(self._nodes) - 1)
 
     def _followers(self, node: _Node, logits: Tensor) -> list[_Node]:
-        if len(node.path) == self._deepest:
-            return []
+        """At the greatest depth the model need not be asked what comes after."""
+        found = self._tokens_after(node, logits)
+        if len(node.path) + 1 == self._deepest:
+            for follower in found:
+                follower.children = []
+        return found
+
+    def _tokens_after(self, node: _Node, logits: Tensor) -> list[_Node]:
         session = self._session
         if self._few and not (
             session.sampling.greedy and sampling.changes_nothing(session.sampling, session.allowed)

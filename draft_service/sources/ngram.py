@@ -50,7 +50,7 @@ class NgramSource:
         trie = Trie()
         for start, length in matches:
             weight = _LENGTH_WEIGHT ** (length - matches[0][1])
-            guesses = _continuation(session.tokens, start, session.block_size)
+            guesses = _continuation(session.tokens, start, session.longest)
             trie.add(guesses[: session.allowed_length(guesses)], weight)
         best = trie.best(session.block_size, session.tree_width, _GOES_ON)
         return replace(best, confidences=())  # eight occurrences at most are no frequencies

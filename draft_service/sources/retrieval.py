@@ -44,6 +44,6 @@ class RetrievalSource:
     def _guess(self, session: Session) -> Guess:
         trie = Trie()
         for place, length in self._documents.find(session.tokens, _MOST_MATCHES):
-            guesses = self._documents.after(place, session.block_size)
+            guesses = self._documents.after(place, session.longest)
             trie.add(guesses[: session.allowed_length(guesses)], length)
         return trie.best(session.block_size, session.tree_width, doubt=_DOUBT) if trie.following else NOTHING

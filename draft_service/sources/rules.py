@@ -71,7 +71,7 @@ class RuleSource:
             return NOTHING
         trie = Trie()
         for text in dict.fromkeys(self._continuations(session, tail)):
-            guesses = self._encoded(session.tokens, text)[: session.block_size]
+            guesses = self._encoded(session.tokens, text)[: session.longest]
             trie.add(guesses[: session.allowed_length(guesses)], 1.0)
         best = trie.best(session.block_size, session.tree_width)
         return replace(best, confidences=()) if best.token_ids else NOTHING

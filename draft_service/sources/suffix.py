@@ -103,7 +103,7 @@ class SuffixSource:
         trie = Trie()
         for texts, weight in self._texts(session):
             for place, length in texts.find(session.tokens, _MOST_MATCHES):
-                guesses = texts.after(place, session.block_size)
+                guesses = texts.after(place, session.longest)
                 trie.add(guesses[: session.allowed_length(guesses)], weight * length)
         return trie.best(session.block_size, session.tree_width, doubt=_DOUBT) if trie.following else NOTHING
 

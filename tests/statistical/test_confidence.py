@@ -23,7 +23,7 @@ from tests.unit.verify.support import counting
 from verify_service.drafts import confidence
 from verify_service.drafts.control.throughput import Throughput
 from verify_service.drafts.control.window import Window
-from verify_service.drafts.hub import Limits
+from verify_service.drafts.limits import Limits
 
 SAMPLES = 2000
 PARAMS = SamplingParams(temperature=0.6)

@@ -11,7 +11,8 @@ from common.model.tokenizer import Tokenizer
 from tests.support.models import tiny_tokenizer
 from verify_service.admission import Admission
 from verify_service.drafts.ahead import AheadPolicy
-from verify_service.drafts.hub import DraftHub, Hidden
+from verify_service.drafts.hub import DraftHub
+from verify_service.drafts.limits import Hidden
 from verify_service.drafts.link import DraftLink, Link
 from verify_service.engine import Engine
 from verify_service.scheduler import Scheduler

@@ -107,3 +107,11 @@ def _ways(most: int) -> Iterator[int]:
         yield 1
     if most > 1:
         yield most
+
+
+def count_use(waiting: Waiting | None, verified: Block | None, accepted_nodes: tuple[int, ...]) -> None:
+    """Whether what comes next was there; where not, it shows when it comes."""
+    if waiting:
+        last = accepted_nodes[-1] if accepted_nodes else -1
+        full = verified is not None and last not in verified.tree
+        metrics.AHEAD.labels("full" if full else "other").inc()

@@ -7,17 +7,18 @@ import contextlib
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from common import logging, noise
 from common.draft_types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, tenant_key
 from common.types import DraftEndpoint, FactCheck, Mode
 from verify_service import metrics
-from verify_service.drafts.ahead import AheadPolicy, Waiting, still_assumed
+from verify_service.drafts.ahead import AheadPolicy, Waiting, count_use, still_assumed
 from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared
 from verify_service.drafts.confidence import sure_enough
 from verify_service.drafts.control.base import NOTHING, Choice, Policy, State
 from verify_service.drafts.control.fixed import Fixed
+from verify_service.drafts.limits import Hidden, Limits
 from verify_service.drafts.link import DraftLink, Link
 from verify_service.drafts.session import DraftedSession
 from verify_service.sequence import Sequence
@@ -26,32 +27,6 @@ _MOST_LINKS = 64
 _OPENING_SECONDS = 30.0  # a long prompt takes a draft a while; a draft that says nothing at all is left
 
 log = logging.get("drafts")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """When drafts are used at all.
-
-    Attributes:
-        min_batch: fewest sequences running.
-        max_batch: most; 0: any number.
-        min_confidence: guesses that their draft is less sure of are not verified, nor is what follows them.
-    """
-
-    min_batch: int = 1
-    max_batch: int = 0
-    min_confidence: float = 0.0
-
-    def allow(self, batch: int) -> bool:
-        return self.min_batch <= batch <= (self.max_batch or batch)
-
-
-@dataclass(frozen=True, slots=True)
-class Hidden:
-    """The hidden states that the runner gives: of which layers, each of what size; no layers: none."""
-
-    layers: tuple[int, ...] = ()
-    size: int = 0
 
 
 class DraftHub:
@@ -155,7 +130,7 @@ class DraftHub:
             self._use(session, waiting)
         if expected:
             session.expecting = waiting is None
-            _count_ahead(waiting, verified, accepted_nodes)
+            count_use(waiting, verified, accepted_nodes)
         self._links[session.endpoint.address].send(
             Commit(
                 session_id=sequence.session_id,
@@ -410,11 +385,3 @@ class DraftHub:
         if session.block is not None:
             session.block = None
             metrics.BLOCKS.labels("stale").inc()
-
-
-def _count_ahead(waiting: Waiting | None, verified: Block | None, accepted_nodes: tuple[int, ...]) -> None:
-    """Whether what comes next was there; where not, it shows when it comes."""
-    if waiting:
-        last = accepted_nodes[-1] if accepted_nodes else -1
-        full = verified is not None and last not in verified.tree
-        metrics.AHEAD.labels("full" if full else "other").inc()

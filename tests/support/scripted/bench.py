@@ -28,8 +28,11 @@ from tests.support.scripted.drafts import Propose, ScriptedDrafts
 from tests.support.scripted.target import EOS, CharTokenizer, Script, ScriptedRunner, Target, as_tokenizer
 from verify_service.admission import Admission
 from verify_service.constraints import Constraints
+from verify_service.drafts.ahead import AheadPolicy
 from verify_service.drafts.control.base import Policy
-from verify_service.drafts.hub import DraftHub, Limits
+from verify_service.drafts.hub import DraftHub
+from verify_service.drafts.limits import Limits
+from verify_service.drafts.link import Link
 from verify_service.drafts.lookahead.link import ENDPOINT
 from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.engine import Engine, Waits
@@ -88,7 +91,10 @@ def make_engine(
     policy: Policy | None = None,
     limits: Limits = _NO_LIMITS,
     lookahead: Lookahead | None = None,
+    ahead: AheadPolicy | None = None,
+    make_link: Callable[[str], Link] | None = None,
 ) -> Bench:
+    """``make_link``: in place of the scripted drafts."""
     tokenizer = tokenizer or CharTokenizer()
     admission = Admission(
         tokenizer=as_tokenizer(tokenizer),
@@ -114,9 +120,10 @@ def make_engine(
         tokenizer.fingerprint,
         len(tokenizer),
         wait_seconds,
-        lookahead.make_link if lookahead else scripted.make_link,
+        lookahead.make_link if lookahead else make_link or scripted.make_link,
         policy=policy,
         limits=limits,
+        ahead=ahead,
     )
     tags = tags or TagReader("")
     engine = Engine(

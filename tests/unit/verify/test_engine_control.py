@@ -29,7 +29,7 @@ from tests.unit.verify.support import counting, hashed_target, sample
 from verify_service.drafts.control.base import Policy
 from verify_service.drafts.control.curve import through
 from verify_service.drafts.control.registry import make
-from verify_service.drafts.hub import Limits
+from verify_service.drafts.limits import Limits
 from verify_service.metrics import Labels
 
 TOKENIZER = CharTokenizer()

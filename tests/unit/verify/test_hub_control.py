@@ -15,7 +15,7 @@ from tests.support.scripted import DraftSession, Propose, never
 from tests.unit.verify.hub_bench import PROMPT, Bench, counts_up, seconds, updates
 from tests.unit.verify.support import counting, make_sequence, sample
 from verify_service.drafts.control.base import Choice, Outcome, Place, State
-from verify_service.drafts.hub import Limits
+from verify_service.drafts.limits import Limits
 
 PROBE = Choice(1, 1, probe=True)
 OFF = Choice()
