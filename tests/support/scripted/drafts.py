@@ -174,7 +174,11 @@ class ScriptedLink:
         session.tokens += [*accepted, *update.token_ids]
         session.block_size = update.block_size
         self._history[update.session_id] = list(session.tokens)
-        if update.block_size:
+        if update.next_block_id:
+            sent = session.proposed[update.next_block_id]
+            assert sent.base_length == len(session.tokens), "goes on with a block for another text"
+            assert session.tokens[-len(sent.assumed) :] == list(sent.assumed)
+        elif update.block_size:
             self._ask(update.session_id)
 
     def _accepted(self, session: DraftSession, update: Commit) -> list[int]:
