@@ -35,7 +35,7 @@ class Config:
         tree_width: guesses that may follow the same text when a request does not say; 1: chains.
         min_batch: fewest sequences running with which drafts are used.
         max_batch: most; 0: any number.
-        min_confidence: guesses that their draft is less sure of end a block.
+        min_confidence: where a draft is less sure of its best guess, a block ends.
         ahead: most blocks per sequence that a draft may send before it is known whether they will be of use,
             while that pays; 0: never any.
         draft_wait_ms: longest a step waits for drafts.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+from common import trees
 from common.draft_types import Block
 
 
 def sure_enough(block: Block, least: float) -> tuple[int, ...]:
-    """The guesses that are as sure as ``least``, and so is all before them.
+    """The guesses at positions of which their draft is as sure as ``least``, and so it is on the way there.
+
+    A position is as sure as the guess that is tried first there, given that what is before it stands; its
+    siblings share its lot, as they are there for the case that it falls.
 
     Whether a guess is left out must not bias what the target says. Let x be a guess for a position, c its
     confidence, and let the guess be left out when c < ``least``; the target's token is then drawn from p.
@@ -30,12 +34,13 @@ def sure_enough(block: Block, least: float) -> tuple[int, ...]:
     at. tests/statistical/test_confidence.py shows both halves.
     """
     beliefs = _before_the_draw(block) if block.distributions else block.confidences
-    kept: set[int] = {-1}
     if not beliefs:
         return tuple(range(len(block.token_ids)))
-    for node, (parent, belief) in enumerate(zip(block.tree, beliefs, strict=True)):
-        if parent in kept and belief >= least:
-            kept.add(node)
+    kept: set[int] = {-1}
+    for parent, siblings in enumerate(trees.children(block.tree), start=-1):
+        before = beliefs[parent] if parent >= 0 else 1.0
+        if parent in kept and siblings and beliefs[siblings[0]] >= least * before:
+            kept.update(siblings)
     return tuple(sorted(kept - {-1}))
 
 
