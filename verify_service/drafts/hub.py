@@ -125,8 +125,11 @@ class DraftHub:
         nodes = tuple(session.kept[node] for node in accepted_nodes) if verified else ()
         told, width, expected = session.told, session.width, session.waiters.most > 0
         waiting = session.waiters.take(sequence.tokens[told:])
-        session.ask(choice, self._may_go_ahead(sequence, choice))  # before it is sent: a draft in this
-        if waiting:  # process answers at once
+        if choice.probe or not choice.block_size:
+            waiting = None
+        # Before it is sent: a draft in this process answers at once.
+        session.ask(choice, self._may_go_ahead(sequence, choice))
+        if waiting:
             self._use(session, waiting)
         if expected:
             session.expecting = waiting is None
@@ -353,6 +356,8 @@ class DraftHub:
             self._count_unused(session)
             return
         self._links[endpoint.address].breaker.answered()
+        if session.block and session.block.token_ids and session.sequence.facts:
+            session.sequence.facts.add_block(session.block)
 
     def _use(self, session: DraftedSession, answer: Waiting) -> None:
         """The block is the next to be verified. It may have been made for another size than is wanted now."""
@@ -363,8 +368,6 @@ class DraftHub:
         session.offer(block, kept, size)
         if not kept:
             metrics.BLOCKS.labels("empty").inc()
-        elif session.sequence.facts:
-            session.sequence.facts.add_block(block.only(kept))
 
     def _honest(self, block: Block, sequence: Sequence) -> Block:
         """A q that the guesses were not drawn from is not used: one-hot is exact for any guess."""
