@@ -48,5 +48,6 @@ def draw(found: Mapping[str, Mapping[str, float]], path: Path) -> None:
         axes.grid(axis="y", color=_INK, alpha=0.25, linewidth=0.6)
         axes.set_axisbelow(True)
         figure.legend(loc="outside upper center", ncols=min(len(found), 4), frameon=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, transparent=True, metadata={"Date": None} if path.suffix == ".svg" else None)
         pyplot.close(figure)
