@@ -105,18 +105,21 @@ class Ahead:
             self._add(block, 1.0)
 
     def committed(self, token_ids: Sequence[int]) -> Prepared | None:
-        """Forget what has not come about; the block made for what has, if there is one."""
+        """Forget what cannot come about any more; the block made for what has, if there is one.
+
+        The target may have been given less of a block than was sent, so a commit may stop anywhere on the way
+        to what a block assumes.
+        """
         said = tuple(token_ids)
         found = next((prepared for prepared in self.prepared if prepared.block.assumed == said), None)
-        outcomes, prepared = self._outcomes, self.prepared
-        self._outcomes, self.prepared = [], []
-        if found:
-            for outcome in outcomes:
-                if outcome.path[: len(said)] == said:
-                    self._push(outcome.after(len(said), found.belief))
-            later = (p for p in prepared if p is not found and p.block.assumed[: len(said)] == said)
-            self.prepared = [p.after(len(said), found.belief) for p in later]
-        return found and found.after(len(said), found.belief)
+        share = found.belief if found else 1.0
+        later = (p for p in self.prepared if p is not found and p.block.assumed[: len(said)] == said)
+        self.prepared = [p.after(len(said), share) for p in later]
+        outcomes, self._outcomes = self._outcomes, []
+        for outcome in outcomes if found else ():
+            if outcome.path[: len(said)] == said:
+                self._push(outcome.after(len(said), share))
+        return found and found.after(len(said), share)
 
     def learn(self, stood: int, fell: bool) -> None:
         """So many guesses in a row stood, and whether there was one more, which did not."""

@@ -1,4 +1,4 @@
-"""Blocks drafted ahead, from end to end: every source, the real stream, a slow wire."""
+"""Blocks drafted ahead, from end to end: every source, and the real stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 from common.types import SamplingParams
 from tests.integration.test_trees import GREEDY, KINDS, answers, draft_service, requests, source_of
 from tests.support.always_ahead import AlwaysAhead
+from tests.unit.verify.support import counting
 from verify_service import metrics
+from verify_service.drafts.limits import Limits
 
 SAMPLINGS = {"greedy": GREEDY, "seeded": SamplingParams(seed=5)}
 HITS = ("full", "other")
@@ -34,7 +36,8 @@ def plain() -> dict[str, list[tuple[int, ...]]]:
 
 async def tokens(sampling: SamplingParams, *addresses: str, **options: Any) -> list[tuple[int, ...]]:
     ahead = options.pop("ahead", None)
-    found = await answers(requests(*addresses, sampling=sampling, **options), ahead=ahead)
+    asked = requests(*addresses, sampling=sampling, **options)
+    found = await answers(asked, ahead=ahead, limits=Limits(min_confidence=0.25))
     return [tuple(answer.token_ids) for answer in found]
 
 
@@ -49,7 +52,9 @@ async def test_answers_drafted_ahead_are_those_of_the_target_alone(
 ) -> None:
     async with draft_service(source_of(kind)) as address:
         options = {"tree_width": width, "block_size": 4, "ahead": AlwaysAhead(most)}
-        assert await tokens(SAMPLINGS[sampling], address, **options) == plain[sampling]
+        with counting("tandem_draft_sessions_refused_total", code="out_of_sync") as refused:
+            assert await tokens(SAMPLINGS[sampling], address, **options) == plain[sampling]
+    assert refused.by == 0
 
 
 async def test_blocks_are_there_before_they_are_asked_for(

@@ -12,7 +12,7 @@ from tests.support.models import tiny_tokenizer
 from verify_service.admission import Admission
 from verify_service.drafts.ahead import AheadPolicy
 from verify_service.drafts.hub import DraftHub
-from verify_service.drafts.limits import Hidden
+from verify_service.drafts.limits import Hidden, Limits
 from verify_service.drafts.link import DraftLink, Link
 from verify_service.engine import Engine
 from verify_service.scheduler import Scheduler
@@ -30,6 +30,7 @@ def tiny_engine(
     wait_seconds: float = 5.0,
     hidden_layers: tuple[int, ...] = (),
     ahead: AheadPolicy | None = None,
+    limits: Limits = Limits(),
 ) -> tuple[Engine, DraftHub]:
     """Answers end at their ``max_tokens`` alone. The hub is to be shut down."""
     tokenizer, vocabulary = Tokenizer(tiny_tokenizer()), int(model.config.vocab_size)
@@ -45,7 +46,9 @@ def tiny_engine(
         fact_checks=False,
     )
     hidden = Hidden(hidden_layers, int(model.config.hidden_size) if hidden_layers else 0)
-    hub = DraftHub(tokenizer.fingerprint, vocabulary, wait_seconds, make_link, hidden=hidden, ahead=ahead)
+    hub = DraftHub(
+        tokenizer.fingerprint, vocabulary, wait_seconds, make_link, hidden=hidden, ahead=ahead, limits=limits
+    )
     engine = Engine(
         admission,
         Scheduler(BlockManager(num_blocks), 16, 64, max_batch_tokens),

@@ -102,6 +102,17 @@ def test_blocks_further_ahead_stay_when_the_first_of_them_is_used() -> None:
     assert ahead.committed([7, 8, 9])
 
 
+def test_a_block_stays_while_the_text_is_on_its_way_to_what_it_assumes() -> None:
+    """The target was given the first guess only, and said the second by itself."""
+    ahead = judging(SURE)
+    ahead.answered(told(13))
+    ahead.answered(block(2, (11, 12, 13)))
+    assert ahead.committed([11, 12]) is None
+    found = ahead.committed([13])
+    assert found
+    assert found.block.block_id == 2
+
+
 def test_no_more_blocks_wait_than_may() -> None:
     ahead = judging(SURE, most=1)
     ahead.answered(told(13))
