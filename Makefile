@@ -22,8 +22,8 @@ $(READY): requirements.lock requirements-model.lock
 serve: setup ## run the whole stack here; Ctrl-C drains and stops it
 	@$(PYTHON) -m tandem serve
 
-test: setup ## run every test
-	$(PYTHON) -m pytest
+test: setup ## run every test, the files of tests shared out to two processes
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses 2 --dist loadfile
 
 check: setup ## lint, format, types, and stubs that match the protos
 	$(VENV)/bin/ruff check $(CODE)

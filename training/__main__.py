@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import sys
@@ -35,7 +36,6 @@ from training.trainer import Settings, Trainer
 from training.windows import Windows
 
 _EXAMINED_LENGTH = 5
-_SYNTHETIC_PROMPT_TOKENS = 96
 _SAVE_EVERY_SECONDS = 60
 
 
@@ -170,10 +170,11 @@ def _tasks(
     prompts = generation.read_prompts(asked.prompts)
     own = int(missing * (asked.synthetic if prompts else 1.0)) // asked.answer_tokens
     if own:
-        bare = generation.Task(generation.bare_user_turn(target.tokenizer), 1.0)
-        turns = (text for _, text in generator.answers(iter([bare] * own)))
-        words = [target.tokenizer.decode(turn[:_SYNTHETIC_PROMPT_TOKENS]) for turn in turns]
-        yield from generation.tasks(words, target.tokenizer, seed)
+        begun = generation.user_turns(target.tokenizer, asked.openings)
+        turns = list(generator.answers(itertools.islice(begun, own)))
+        skipped = len(generation.bare_user_turn(target.tokenizer))
+        whole = ([*task.prompt[skipped:], *turn][: asked.prompt_tokens] for task, turn in turns)
+        yield from generation.tasks(map(target.tokenizer.decode, whole), target.tokenizer, seed)
     while prompts:
         yield from generation.tasks(prompts, target.tokenizer, seed := seed + 1)
 

@@ -95,4 +95,5 @@ def save(path: Path, answers: Answers) -> None:
         prompt_lengths=answers.prompt_lengths,
         temperatures=answers.temperatures,
     )
+    Path(made).chmod(0o644)
     Path(made).replace(path)

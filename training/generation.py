@@ -77,6 +77,13 @@ def bare_user_turn(tokenizer: Tokenizer) -> list[int]:
     return one[:common]
 
 
+def user_turns(tokenizer: Tokenizer, openings: Sequence[str]) -> Iterator[Task]:
+    """User turns for the target to finish, without end, that begin with one of ``openings`` after the other."""
+    bare = bare_user_turn(tokenizer)
+    begun = [Task([*bare, *tokenizer.encode_plain(opening)], 1.0) for opening in openings]
+    return itertools.cycle(begun)
+
+
 class Generator:
     """Keeps a fixed number of answers running: where one ends the next begins, prefilled in the same pass."""
 

@@ -30,6 +30,14 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--prompts", type=Path, nargs="*", default=[], help="JSON lines to answer")
     group.add_argument("--generate", type=int, default=0, metavar="TOKENS", help="answer tokens to make")
     group.add_argument("--synthetic", type=float, default=0.25, help="part of them to prompts of its own")
+    group.add_argument(
+        "--openings",
+        nargs="*",
+        default=[""],
+        metavar="TEXT",
+        help='how its own prompts begin, in turn, such as "Summarize:"; an empty one leaves all to the target',
+    )
+    group.add_argument("--prompt-tokens", type=int, default=160, help="longest prompt of its own")
     group.add_argument("--answer-tokens", type=int, default=224, help="longest answer")
     group.add_argument("--at-once", type=int, default=48, help="answers generated at a time")
     group.add_argument("--max-tokens", type=int, default=4_000_000, help="most tokens whose states are kept")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from common.draft_types import Block
@@ -44,11 +44,15 @@ class Bench:
 
     def step(self, sequence: Sequence, accepted: int = 0) -> None:
         """Verify what has come: so many guesses stand, and the target's 9 follows."""
+        self.judge(sequence, range(accepted))
+
+    def judge(self, sequence: Sequence, nodes: Iterable[int]) -> None:
+        """Verify what has come: these of its guesses stand, a path, and the target's 9 follows."""
         block = self.hub.take(sequence)
         base_length = len(sequence.tokens)
-        guesses = block.token_ids[:accepted] if block else ()
-        sequence.tokens += [*guesses, 9]
-        self.hub.commit(sequence, base_length, block, tuple(range(len(guesses))))
+        standing = tuple(node for node in nodes if block and node < len(block.token_ids))
+        sequence.tokens += [*(block.token_ids[node] for node in standing if block), 9]
+        self.hub.commit(sequence, base_length, block, standing)
 
 
 def updates(link: ScriptedLink, kind: type) -> list[object]:

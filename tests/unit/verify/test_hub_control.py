@@ -273,8 +273,8 @@ async def test_a_batch_that_grows_beyond_the_most_asks_no_more() -> None:
 
 
 def tree_with_confidences(session: DraftSession) -> Block:
-    block = session.block([1, 2, 3, 4, 5], parents=[-1, -1, 0, 1, 3])
-    confident = replace(block, confidences=(0.1, 0.9, 0.05, 0.8, 0.7))
+    block = session.block([1, 2, 3, 4, 5], parents=[-1, -1, 1, 0, 3])
+    confident = replace(block, confidences=(0.8, 0.6, 0.05, 0.7, 0.1))
     session.proposed[block.block_id] = confident
     return confident
 
@@ -288,9 +288,9 @@ async def test_guesses_without_confidence_are_cut_and_the_draft_hears_of_the_oth
     with counting("tandem_draft_unsure_tokens_total") as unsure:
         block = await bench.opened(sequence)
     assert unsure.by == 2
-    assert block and (block.token_ids, block.parents) == ((2, 4, 5), (-1, 0, 1))
-    bench.step(sequence, accepted=2)
-    assert commits(bench)[-1].accepted_nodes == (1, 3)
+    assert block and (block.token_ids, block.parents) == ((1, 2, 4), (-1, -1, 0))
+    bench.judge(sequence, (0, 2))
+    assert commits(bench)[-1].accepted_nodes == (0, 3)
     assert bench.link().sessions["session"].tokens == sequence.tokens
 
 
