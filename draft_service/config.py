@@ -40,8 +40,8 @@ class Config:
         rules: a TOML file for ``rules``; empty: the packaged one.
         kv_tokens: size of the KV pool of each source that runs a model.
         prefill_tokens: most tokens per session that one drafting round of such a source prefills.
-        weights, backend, threads: of draft models, as of the verify service; a head has one
-            thread where 0 says.
+        weights, backend, threads: of draft models, as of the verify service; a head has ``int8`` where
+            ``auto`` says.
         redis_url: where blocks to be fact-checked are published; empty: nowhere.
     """
 

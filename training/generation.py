@@ -78,7 +78,7 @@ def bare_user_turn(tokenizer: Tokenizer) -> list[int]:
 
 
 def user_turns(tokenizer: Tokenizer, openings: Sequence[str]) -> Iterator[Task]:
-    """User turns for the target to finish, without end, that begin with one of ``openings`` after the other."""
+    """User turns for the target to finish, without end; they begin with ``openings`` in turn."""
     bare = bare_user_turn(tokenizer)
     begun = [Task([*bare, *tokenizer.encode_plain(opening)], 1.0) for opening in openings]
     return itertools.cycle(begun)

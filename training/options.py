@@ -35,7 +35,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         default=[""],
         metavar="TEXT",
-        help='how its own prompts begin, in turn, such as "Summarize:"; an empty one leaves all to the target',
+        help='how its own prompts begin, in turn, such as "Summarize:"; empty: as it likes',
     )
     group.add_argument("--prompt-tokens", type=int, default=160, help="longest prompt of its own")
     group.add_argument("--answer-tokens", type=int, default=224, help="longest answer")

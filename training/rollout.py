@@ -33,7 +33,6 @@ def roll_out(head: Head, parts: TargetParts, batch: Batch, steps: int) -> list[T
 
 def _roll_out(head: EagleHead, embeddings: Tensor, hidden: Tensor, rows: Tensor, steps: int) -> list[Tensor]:
     anchors = rows.shape[1] - steps
-    hidden_from = _allowed(rows[:, :anchors], head.shape.window).logical_not()
     features = head.features(hidden[:, :anchors])
     keys: list[Tensor] = []
     values: list[Tensor] = []
@@ -43,7 +42,8 @@ def _roll_out(head: EagleHead, embeddings: Tensor, hidden: Tensor, rows: Tensor,
         query, key, value = head.layer.query_key_value(x, torch.arange(step, step + anchors))
         keys.append(key)
         values.append(value)
-        x = head.layer.finish(x, _attend(query, keys, values, hidden_from))
+        seen = _allowed(rows[:, :anchors], head.shape.window - step)
+        x = head.layer.finish(x, _attend(query, keys, values, seen.logical_not()))
         features = head.outputs(x)
         made.append(features)
     return made
@@ -73,7 +73,10 @@ def _attend(query: Tensor, keys: list[Tensor], values: list[Tensor], hidden_from
 
 
 def _allowed(rows: Tensor, window: int) -> Tensor:
-    """[windows, length, length]: earlier positions of the same answer, at most ``window`` with its own."""
+    """[windows, length, length]: earlier positions of the same answer, at most ``window`` with its own.
+
+    Of the later steps each looks back one position less, as what it sees of its own takes a place.
+    """
     places = torch.arange(rows.shape[1])
     behind = places.unsqueeze(1) - places
     return (rows.unsqueeze(2) == rows.unsqueeze(1)) & (behind >= 0) & (behind < window)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,44 +18,56 @@ from draft_service.heads import files
 from draft_service.heads.files import Head, HeadFile
 from draft_service.heads.shape import Kind, Shape
 from draft_service.heads.target import TargetParts, load_parts
+from draft_service.sources import engines
 from draft_service.sources.growing import Few
 
+_FORMATS = {"int8": Format.INT8_GROUPED, "int4": Format.INT4}
 _SHIPPED = Path(__file__).parents[1] / "weights"
 
 
+@dataclass(slots=True, eq=False)
 class RunningHead:
     """
     Attributes:
-        head: its linears in int8 where that was asked for.
+        vocabulary: int64 [head's vocabulary], the token ids that its logits are of.
         version: what it is called in answers.
-        few: the tokens that its logits are of.
+        weights: of what is made of it to be run: float32, int8 or int4.
     """
 
-    def __init__(
-        self, head: Head, parts: TargetParts, vocabulary: Tensor, version: str, *, int8_threads: int = 0
-    ) -> None:
-        """
-        Args:
-            int8_threads: 0: weights stay float32; else they are int8, and multiplied by so many threads.
-            parts: of the target.
-            vocabulary: int64 [head's vocabulary], token ids.
-        """
-        self.head = head
-        self.shape: Shape = head.shape
-        self.version = version
-        self._embedding = parts.embedding
-        self.few = Few(vocabulary, len(parts.embedding))
-        out = nn.Linear(self.shape.hidden, len(vocabulary), bias=False)
+    head: Head
+    parts: TargetParts
+    vocabulary: Tensor
+    version: str
+    weights: str = "float32"
+    threads: int = 1
+
+    def __post_init__(self) -> None:
         with torch.no_grad():
-            head.norm.copy_(parts.norm)
-            out.weight.copy_(parts.head.float())
+            self.head.norm.copy_(self.parts.norm)
+
+    @property
+    def shape(self) -> Shape:
+        return self.head.shape
+
+    @property
+    def few(self) -> Few:
+        return Few(self.vocabulary, len(self.parts.embedding))
+
+
+class Linears:
+    """What a head borrows from its target, by torch; its own linears become such as ``weights`` says."""
+
+    def __init__(self, running: RunningHead) -> None:
+        self._embedding = running.parts.embedding
+        out = nn.Linear(running.shape.hidden, len(running.vocabulary), bias=False)
+        with torch.no_grad():
+            out.weight.copy_(running.parts.head.float())
         self._out = nn.Sequential(out)  # so that it can be replaced within
         self._out.requires_grad_(False)
-        if int8_threads:
-            for module in (head, self._out):
-                linear.quantise_linears(module, lambda _: Format.INT8_GROUPED, int8_threads)
+        quantise(self._out, running, Format.INT8_GROUPED)
+        quantise(running.head, running)
 
-    def embeddings(self, token_ids: list[int]) -> Tensor:
+    def embeddings(self, token_ids: Sequence[int]) -> Tensor:
         """float32 [tokens, hidden]."""
         return self._embedding[torch.tensor(token_ids)].float()
 
@@ -61,6 +75,13 @@ class RunningHead:
         """[rows, hidden] to [rows, head's vocabulary]."""
         said: Tensor = self._out(features)
         return said
+
+
+def quantise(module: nn.Module, running: RunningHead, kind: Format | None = None) -> None:
+    """Replace the linears in ``module``; ``kind``: other than that of the head's weights."""
+    if running.weights != "float32":
+        kind = kind or _FORMATS[running.weights]
+        linear.quantise_linears(module, lambda _: kind, running.threads)
 
 
 def load(config: Config, folder: str, kind: Kind) -> RunningHead:
@@ -74,13 +95,14 @@ def load(config: Config, folder: str, kind: Kind) -> RunningHead:
     sizes = (target.hidden_size, target.num_hidden_layers)
     if sizes != (file.shape.hidden, file.shape.layers[-1]) or int(file.vocabulary.max()) >= target.vocab_size:
         raise ConfigError(f"the head {file.version} is not for this target", field="head")
-    if config.weights not in ("auto", "int8", "float32"):
-        raise ConfigError(f"a head has weights int8 or float32, not {config.weights}", field="weights")
-    parts, threads = load_parts(folder, file.vocabulary), config.threads or 1
-    int8 = config.weights != "float32"
-    torch.set_num_threads(1 if int8 else threads)  # idle OpenMP threads would spin where others compute
-    int8_threads = threads if int8 else 0
-    return RunningHead(file.module(), parts, file.vocabulary, file.version, int8_threads=int8_threads)
+    weights = "int8" if config.weights == "auto" else config.weights
+    if weights not in (*_FORMATS, "float32"):
+        raise ConfigError(f"a head has weights int8, int4 or float32, not {weights}", field="weights")
+    threads = engines.threads(config)
+    # Idle OpenMP threads would spin on the cores that the kernel's threads need.
+    torch.set_num_threads(threads if weights == "float32" else 1)
+    parts = load_parts(folder, file.vocabulary)
+    return RunningHead(file.module(), parts, file.vocabulary, file.version, weights, threads)
 
 
 def find(config: Config, kind: Kind) -> HeadFile:

@@ -6,114 +6,81 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from common import trees
+from common.model.batch import Output, Segment
+from common.model.block_manager import BlockManager
 from draft_service.config import Config
-from draft_service.heads import running
+from draft_service.heads import eagle_pass, running
 from draft_service.heads.eagle import EagleHead
 from draft_service.heads.running import RunningHead
 from draft_service.session import Session
+from draft_service.sources import engines
 from draft_service.sources.base import NOTHING, Guess
 from draft_service.sources.growing import Growth
+from draft_service.sources.kv import common_prefix
 from draft_service.sources.state_reader import StateReader, ready
+
+_WINDOWS_KEPT = 4  # rows of a session, in windows, before the last one is made anew and the others are let go
+_BEYOND = 1024  # rows of guesses and assumed tokens
+_KV_BLOCKS = 2048
+
+Path = tuple[int, ...]
+"""Guesses, the first after the committed text."""
 
 
 def make(config: Config, folder: str) -> EagleSource:
-    return EagleSource(running.load(config, folder, "eagle"))
+    return EagleSource(running.load(config, folder, "eagle"), engines.num_blocks(config))
 
 
 @dataclass(slots=True, eq=False)
 class _Branch:
-    """The guesses that were run after the committed tokens, a tree; their keys and values lie in this order.
+    """What was said after the committed text and after the guesses that were run; a tree.
 
     Attributes:
-        root: the guess at the feature of the last committed token, and the logits after it.
-        made: of every guess its place among them, by its path.
-        features, logits: of every guess.
+        features: by path, guesses at the target's, [hidden].
+        logits: by path, [head's vocabulary].
     """
 
-    root: tuple[Tensor, Tensor]
-    made: dict[tuple[int, ...], int] = field(default_factory=dict)
-    features: list[Tensor] = field(default_factory=list)
-    logits: list[Tensor] = field(default_factory=list)
+    features: dict[Path, Tensor] = field(default_factory=dict)
+    logits: dict[Path, Tensor] = field(default_factory=dict)
 
-    def feature(self, path: tuple[int, ...]) -> Tensor:
-        """[1, hidden]"""
-        return self.features[self.made[path]] if path else self.root[0]
-
-    def said(self, path: tuple[int, ...]) -> Tensor:
-        """[head's vocabulary]"""
-        return self.logits[self.made[path]] if path else self.root[1]
+    def add(self, paths: Sequence[Path], features: Tensor, logits: Tensor) -> None:
+        self.features.update(zip(paths, features, strict=True))
+        self.logits.update(zip(paths, logits, strict=True))
 
 
 @dataclass(slots=True, eq=False)
 class _Cache:
-    """Keys and values of the rows that were made from the target's own states.
+    """Rows that were made from the target's own states, and those of guesses after them.
 
     Attributes:
-        keys, values: [kv heads, slots, head size]; slots past ``length`` are of guesses, or empty.
-        end: the position after the last row's; a row's position is that of the state it was made from.
-        branch: what was run after those rows.
+        blocks: of the KV pool; a row's slot is its position less ``base``.
+        base, end: positions of the first row and past the last; a row's position is that of its state.
+        laid: the guesses whose rows lie in the slots after those, each after the one before.
+        branch: None: nothing was said since the last commit.
     """
 
-    keys: Tensor
-    values: Tensor
-    length: int = 0
+    blocks: list[int] = field(default_factory=list)
+    base: int = 0
     end: int = 0
+    laid: Path = ()
     branch: _Branch | None = None
-
-    @staticmethod
-    def of(running_head: RunningHead) -> _Cache:
-        shape = running_head.shape
-        slots = torch.empty(2, shape.kv_heads, 2 * shape.window, shape.head_size)
-        return _Cache(*slots)
-
-    def write(self, slot: int, keys: Tensor, values: Tensor) -> None:
-        """[kv heads, rows, head size] from ``slot`` on."""
-        stop = slot + keys.shape[1]
-        if stop > self.keys.shape[1]:
-            room = (0, 0, 0, stop)
-            self.keys, self.values = F.pad(self.keys, room), F.pad(self.values, room)
-        self.keys[:, slot:stop] = keys
-        self.values[:, slot:stop] = values
-
-    def shrink(self, window: int) -> None:
-        """Keep the last ``window`` rows, in fresh memory where guesses had made it grow."""
-        first = max(self.length - window, 0)
-        for name in ("keys", "values"):
-            kept = getattr(self, name)[:, first : self.length]
-            setattr(self, name, F.pad(kept, (0, 0, 0, 2 * window - kept.shape[1])))
-        self.length -= first
-
-
-@dataclass(slots=True, eq=False)
-class _Rows:
-    """What one session adds to a pass.
-
-    Attributes:
-        slot: where the rows' keys and values go.
-        first: the first slot that is seen.
-        mask: [rows, slots from ``first`` up to the last row's]; None: all are seen.
-    """
-
-    cache: _Cache
-    tokens: list[int]
-    features: Tensor
-    positions: list[int]
-    slot: int
-    first: int
-    mask: Tensor | None
 
 
 @dataclass(slots=True, eq=False)
 class _Draft:
-    """One session's guesses in the making, after the ``assumed`` tokens."""
+    """One session's guesses in the making, after the ``assumed`` tokens.
+
+    ``pending``: positions whose rows are to be made from the target's states.
+    """
 
     session: Session
     cache: _Cache
     growth: Growth
-    assumed: tuple[int, ...]
+    assumed: Path
+    pending: range
 
     @property
     def branch(self) -> _Branch:
@@ -121,15 +88,37 @@ class _Draft:
         return self.cache.branch
 
     @property
-    def unmade(self) -> list[tuple[int, ...]]:
-        """The growth's paths that were not run, from the committed text on; what is assumed comes first."""
+    def unmade(self) -> list[Path]:
+        """The guesses to be run next; what is assumed comes first, each after the one before."""
         for length in range(1, len(self.assumed) + 1):
-            if self.assumed[:length] not in self.branch.made:
+            if self.assumed[:length] not in self.branch.logits:
                 return [self.assumed[:length]]
-        return [path for path in map(self.whole, self.growth.paths) if path not in self.branch.made]
+        if not self.growth.planted:
+            return []
+        paths = ((*self.assumed, *path) for path in self.growth.unasked)
+        return [path for path in paths if path not in self.branch.logits]
 
-    def whole(self, path: tuple[int, ...]) -> tuple[int, ...]:
-        return (*self.assumed, *path)
+    def said(self, path: Path) -> Tensor:
+        """[head's vocabulary]"""
+        return self.branch.logits[(*self.assumed, *path)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The rows of one draft in a pass: of ``paths`` the last ones are asked, the others lead to them."""
+
+    draft: _Draft
+    paths: Sequence[Path]
+    asked: Sequence[Path]
+    segment: Segment
+
+    @property
+    def features(self) -> list[Tensor]:
+        return [self.draft.branch.features[path[:-1]] for path in self.paths]
+
+    def take(self, output: Output) -> None:
+        assert output.hidden is not None
+        self.draft.branch.add(self.asked, output.hidden[-len(self.asked) :], output.logits)
 
 
 class EagleSource(StateReader):
@@ -143,152 +132,134 @@ class EagleSource(StateReader):
 
     name = "eagle"
 
-    def __init__(self, running_head: RunningHead) -> None:
+    def __init__(self, running_head: RunningHead, num_blocks: int = _KV_BLOCKS) -> None:
+        """``num_blocks``: of the KV pool that all sessions share."""
         super().__init__(running_head)
         assert isinstance(running_head.head, EagleHead)
         self._head = running_head.head
+        self._few = running_head.few
         self._window = running_head.shape.window
+        self._most_rows = _WINDOWS_KEPT * self._window
+        self._pass = eagle_pass.make(running_head, num_blocks, self._most_rows + _BEYOND)
+        self._block_manager = BlockManager(num_blocks)
         self._caches: dict[str, _Cache] = {}
 
     @torch.inference_mode()
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
         results: dict[Session, Guess | None] = dict.fromkeys(sessions, NOTHING)
-        drafts = [self._begin(session) for session in sessions if ready(session)]
-        self._catch_up([draft for draft in drafts if draft.cache.branch is None])
+        drafts = [draft for session in sessions if (draft := self._begin(session, sessions))]
+        self._catch_up([draft for draft in drafts if draft.pending])
         while missing := [draft for draft in drafts if not draft.growth.planted]:
             self._plant(missing)
         while growing := [draft for draft in drafts if not draft.growth.finished]:
-            self._advance(growing)
+            self._run(growing)
+            for draft in growing:
+                draft.growth.ask(draft.said)
         for draft in drafts:
             results[draft.session] = draft.growth.guess()
         return [results[session] for session in sessions]
 
     def close(self, session_id: str) -> None:
-        self._caches.pop(session_id, None)
+        cache = self._caches.pop(session_id, None)
+        if cache:
+            self._block_manager.free(cache.blocks)
 
-    def _begin(self, session: Session) -> _Draft:
-        cache = self._caches.get(session.session_id)
-        if cache is None:
-            cache = self._caches[session.session_id] = _Cache.of(self._running)
-        if session.num_committed != cache.end + 1:
-            cache.branch = None
+    def _begin(self, session: Session, waiting: Sequence[Session]) -> _Draft | None:
+        """None: its states have not come, or there is no room."""
+        if not ready(session):
+            return None
+        cache = self._caches.pop(session.session_id, None) or _Cache()
+        self._caches[session.session_id] = cache  # the latest used is the last to be evicted
+        pending = self._pending(session, cache)
         assumed = tuple(session.tokens[session.num_committed :])
-        return _Draft(session, cache, Growth(session, few=self._running.few), assumed)
+        rows = session.num_committed - 1 - cache.base + len(assumed) + session.block_size
+        if not self._make_room(cache, rows, waiting):
+            self.close(session.session_id)
+            return None
+        if pending:
+            cache.end, cache.laid, cache.branch = pending.stop, (), None
+        return _Draft(session, cache, Growth(session, few=self._few), assumed, pending)
+
+    def _pending(self, session: Session, cache: _Cache) -> range:
+        """Positions whose rows are missing; the last row is made anew where nothing is known after it."""
+        assert session.states is not None
+        end = session.num_committed - 1
+        if cache.branch and cache.end == end:
+            return range(0)
+        first = min(cache.end, end - 1)
+        known = max(session.states.first, end - self._window)
+        if first < known or end - cache.base > self._most_rows:  # the first time, after a gap, or too many
+            first = cache.base = known
+        return range(first, end)
+
+    def _make_room(self, cache: _Cache, rows: int, waiting: Sequence[Session]) -> bool:
+        """Hold blocks for so many rows; those that do not wait lose theirs, the longest unused first."""
+        missing = BlockManager.blocks_for(rows) - len(cache.blocks)
+        if missing <= 0:
+            return True
+        keep = {session.session_id for session in waiting}
+        for session_id in [s for s in self._caches if s not in keep]:
+            if self._block_manager.can_allocate(missing):
+                break
+            self.close(session_id)
+        if not self._block_manager.can_allocate(missing):
+            return False
+        cache.blocks += self._block_manager.allocate(missing, after=cache.blocks)
+        return True
 
     def _catch_up(self, drafts: Sequence[_Draft]) -> None:
         """The rows of committed tokens that have come since; the last one says what follows."""
         if not drafts:
             return
-        made = self._pass([self._pending(draft) for draft in drafts])
-        roots = [features[-1:] for features in made]
-        logits = self._running.logits(torch.cat(roots))
-        for draft, root, row in zip(drafts, roots, logits, strict=True):
-            draft.cache.branch = _Branch((root, row))
+        states = torch.cat([self._states_since(draft.session, draft.pending.start) for draft in drafts])
+        outputs = self._pass([_committed(draft) for draft in drafts], self._head.features(states))
+        for draft, output in zip(drafts, outputs, strict=True):
+            assert output.hidden is not None
+            draft.cache.branch = _Branch()
+            draft.branch.add([()], output.hidden[-1:], output.logits)
 
     def _plant(self, drafts: Sequence[_Draft]) -> None:
         """Run the next of the assumed tokens; where all were, what may follow them is known."""
         self._run(drafts)
         for draft in drafts:
-            if not draft.assumed or draft.assumed in draft.branch.made:
-                draft.growth.plant(draft.branch.said(draft.assumed))
-
-    def _pending(self, draft: _Draft) -> _Rows:
-        session, cache = draft.session, draft.cache
-        assert session.states is not None
-        end = session.num_committed - 1
-        known = max(session.states.first, end - self._window)
-        # The last row is made anew where nothing has come since, so that there is one that says what follows.
-        first = min(cache.end, end - 1)
-        if first < known:  # the first time, or after a gap
-            first, cache.length = known, 0
-        else:
-            cache.length -= cache.end - first
-        count = end - first
-        if cache.length + count > 2 * self._window:
-            cache.shrink(self._window)
-        slot = cache.length
-        cache.length += count
-        cache.end = end
-        return _Rows(
-            cache,
-            session.tokens[first + 1 : end + 1],
-            self._head.features(self._states_since(session, first)),
-            list(range(first, end)),
-            slot,
-            0,
-            _causal(slot, count, self._window),
-        )
-
-    def _advance(self, drafts: Sequence[_Draft]) -> None:
-        """Run the guesses that are new, each after its own branch; a level of a tree is one pass."""
-        self._run(drafts)
-        for draft in drafts:
-            paths = map(draft.whole, draft.growth.paths)
-            draft.growth.grow(torch.stack([draft.branch.said(path) for path in paths]))
+            if draft.assumed in draft.branch.logits:
+                draft.growth.plant(draft.said(()))
 
     def _run(self, drafts: Sequence[_Draft]) -> None:
-        running_now = [(draft, paths) for draft in drafts if (paths := draft.unmade)]
-        if not running_now:
+        """The guesses that are new, each after its own branch; a level of a tree is one pass."""
+        questions = [_question(draft, paths) for draft in drafts if (paths := draft.unmade)]
+        if not questions:
             return
-        made = self._pass([self._questions(draft, paths) for draft, paths in running_now])
-        logits = self._running.logits(torch.cat(made)).split([len(features) for features in made])
-        for (draft, _), features, rows in zip(running_now, made, logits, strict=True):
-            draft.branch.features += features.unsqueeze(1).unbind()
-            draft.branch.logits += rows.unbind()
-
-    def _questions(self, draft: _Draft, paths: Sequence[tuple[int, ...]]) -> _Rows:
-        cache, branch = draft.cache, draft.branch
-        before = len(branch.made)
-        features = [branch.feature(path[:-1]) for path in paths]
-        branch.made.update((path, before + index) for index, path in enumerate(paths))
-        first = max(cache.length - self._window, 0)
-        alone = len(paths) == 1 and len(paths[0]) == len(branch.made)
-        return _Rows(
-            cache,
-            [path[-1] for path in paths],
-            torch.cat(features),
-            [cache.end + len(path) - 1 for path in paths],
-            cache.length + before,
-            first,
-            None if alone else _branches(cache.length - first, branch.made, paths),
-        )
-
-    def _pass(self, parts: Sequence[_Rows]) -> list[Tensor]:
-        """Guesses at features, [rows, hidden] for each part."""
-        counts = [len(part.tokens) for part in parts]
-        tokens = [token for part in parts for token in part.tokens]
-        positions = torch.tensor([position for part in parts for position in part.positions])
-        features = torch.cat([part.features for part in parts])
-        layer = self._head.layer
-        x = self._head.inputs(self._running.embeddings(tokens), features)
-        query, key, value = layer.query_key_value(x, positions)
-        split = [each.split(counts, 1) for each in (query, key, value)]
-        attended = [_attend(part, *own) for part, *own in zip(parts, *split, strict=True)]
-        return list(self._head.outputs(layer.finish(x, torch.cat(attended, 1))).split(counts))
+        features = torch.stack([feature for question in questions for feature in question.features])
+        outputs = self._pass([question.segment for question in questions], features)
+        for question, output in zip(questions, outputs, strict=True):
+            question.take(output)
 
 
-def _attend(part: _Rows, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Write the rows' keys and values, then attend: [heads, rows, size]."""
-    part.cache.write(part.slot, key, value)
-    stop = part.slot + key.shape[1]
-    seen = slice(part.first, stop)
-    keys, values = part.cache.keys[:, seen], part.cache.values[:, seen]
-    folded = query.reshape(len(keys), -1, query.shape[-1])
-    mask = None if part.mask is None else part.mask.repeat(len(query) // len(keys), 1)
-    attended = F.scaled_dot_product_attention(folded[None], keys[None], values[None], attn_mask=mask)
-    return attended.view(query.shape)
+def _committed(draft: _Draft) -> Segment:
+    """A row's token is the one after its state."""
+    start, stop = draft.pending.start, draft.pending.stop
+    token_ids = draft.session.tokens[start + 1 : stop + 1]
+    return Segment(token_ids, start - draft.cache.base, draft.cache.blocks, logits=1, hidden=True)
 
 
-def _causal(slot: int, count: int, window: int) -> Tensor:
-    rows, slots = torch.arange(slot, slot + count).unsqueeze(1), torch.arange(slot + count)
-    return (slots <= rows) & (slots > rows - window)
-
-
-def _branches(length: int, made: dict[tuple[int, ...], int], paths: Sequence[tuple[int, ...]]) -> Tensor:
-    """[paths, slots]: ``length`` of what was committed, and each one's own branch."""
-    mask = torch.zeros(len(paths), length + len(made), dtype=torch.bool)
-    mask[:, :length] = True
-    for row, path in enumerate(paths):
-        for depth in range(1, len(path) + 1):
-            mask[row, length + made[path[:depth]]] = True
-    return mask
+def _question(draft: _Draft, asked: Sequence[Path]) -> _Question:
+    """The guesses with those on the way to them whose rows do not lie there yet."""
+    cache = draft.cache
+    lying = min(common_prefix(cache.laid, path[:-1]) for path in asked)
+    new = set(asked)
+    between = {path[:length] for path in asked for length in range(lying + 1, len(path))} - new
+    paths = [*sorted(between, key=len), *asked]
+    places = {path: place for place, path in enumerate(paths)}
+    parents = [places.get(path[:-1], -1) for path in paths]
+    trunk = common_prefix(parents, trees.chain(len(parents)))
+    cache.laid = (*asked[0][:lying], *(path[-1] for path in paths[:trunk]))
+    segment = Segment(
+        [path[-1] for path in paths],
+        cache.end - cache.base + lying,
+        cache.blocks,
+        logits=len(asked),
+        parents=() if trunk == len(paths) else parents,
+        hidden=True,
+    )
+    return _Question(draft, paths, asked, segment)

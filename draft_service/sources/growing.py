@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -91,8 +92,17 @@ class Growth:
 
         What follows the last guess of a full tree is worth less than that and all the others.
         """
+        return not self._open
+
+    @property
+    def unasked(self) -> list[tuple[int, ...]]:
+        """The guesses after which ``ask`` wants to hear from the model, each with all that lead to it."""
+        return [node.path for node in self._open]
+
+    @property
+    def _open(self) -> list[_Node]:
         full = len(self._nodes) == self._session.block_size
-        return all(node.children is not None for node in (self._nodes[:-1] if full else self._nodes))
+        return [node for node in (self._nodes[:-1] if full else self._nodes) if node.children is None]
 
     def questions(self) -> tuple[list[int], list[int]]:
         """Tokens, and parents where they are a tree, after which ``grow`` needs to hear from the model.
@@ -104,21 +114,18 @@ class Growth:
 
     def plant(self, logits: Tensor) -> None:
         """Take in what the model says after the committed tokens: [vocabulary]."""
-        self._root.children = self._followers(self._root, logits)
-        self._select()
+        self._take_in([self._root], logits[None])
+
+    def ask(self, said: Callable[[tuple[int, ...]], Tensor]) -> None:
+        """Take in what it says after each path of ``unasked``: [vocabulary]."""
+        nodes = self._open
+        self._take_in(nodes, torch.stack([said(node.path) for node in nodes]))
 
     def grow(self, logits: Tensor) -> None:
         """Take in what it says after each token of ``questions``: [tokens, vocabulary]."""
-        for node, row in zip(self._nodes[-len(logits) :], logits, strict=True):
-            if node.children is None:
-                node.children = self._followers(node, row)
-        self._select()
-
-    @property
-    def paths(self) -> list[tuple[int, ...]]:
-        """Of each token of ``questions``, the guesses from the committed text down to it."""
-        nodes = self._nodes[-1:] if self._session.tree_width == 1 else self._nodes
-        return [node.path for node in nodes]
+        nodes = self._nodes[-len(logits) :]
+        new = [index for index, node in enumerate(nodes) if node.children is None]
+        self._take_in([nodes[index] for index in new], logits[new])
 
     def guess(self) -> Guess:
         nodes = self._nodes
@@ -147,19 +154,28 @@ class Growth:
             offer(siblings, rank + 1, parent)
             offer(siblings[rank].children, 0, len(self._nodes) - 1)
 
-    def _followers(self, node: _Node, logits: Tensor) -> list[_Node]:
-        """At the greatest depth the model need not be asked what comes after."""
-        found = self._tokens_after(node, logits)
-        if len(node.path) + 1 == self._deepest:
-            for follower in found:
-                follower.children = []
-        return found
+    def _take_in(self, nodes: Sequence[_Node], logits: Tensor) -> None:
+        """``logits``: of each node, [nodes, vocabulary]. Nodes at the greatest depth need not be asked."""
+        for node, found in zip(nodes, self._followers(nodes, logits), strict=True):
+            node.children = found
+            if len(node.path) + 1 == self._deepest:
+                for follower in found:
+                    follower.children = []
+        self._select()
+
+    def _followers(self, nodes: Sequence[_Node], logits: Tensor) -> list[list[_Node]]:
+        """Where nothing changes what the model says, that of all nodes is ranked at once."""
+        params = self._session.sampling
+        if params.greedy and sampling.changes_nothing(params, self._session.allowed):
+            best = logits.softmax(-1).topk(min(self._session.tree_width, logits.shape[-1]))
+            token_ids = self._few.token_ids[best.indices] if self._few else best.indices
+            ranked = zip(nodes, token_ids.tolist(), best.values.tolist(), strict=True)
+            return [_believed(node, tokens, beliefs) for node, tokens, beliefs in ranked]
+        return [self._tokens_after(node, row) for node, row in zip(nodes, logits, strict=True)]
 
     def _tokens_after(self, node: _Node, logits: Tensor) -> list[_Node]:
         session = self._session
-        if self._few and not (
-            session.sampling.greedy and sampling.changes_nothing(session.sampling, session.allowed)
-        ):
+        if self._few:
             logits = self._few.spread(logits)
         if session.mode is Mode.REJECTION and not session.sampling.greedy:
             probs = sampling.probabilities(adjusted(session, logits, node.path), session.sampling)[0]
@@ -170,13 +186,7 @@ class Growth:
     def _ranked(self, node: _Node, said: Tensor) -> list[_Node]:
         """The likeliest tokens to be the target's choice."""
         values, token_ids = said.topk(min(self._session.tree_width, len(said)))
-        if self._few and len(said) < self._few.size:
-            token_ids = self._few.token_ids[token_ids]
-        return [
-            _Node((*node.path, token_id), 0, node.worth * belief)
-            for token_id, belief in zip(token_ids.tolist(), values.tolist(), strict=True)
-            if belief > 0
-        ]
+        return _believed(node, token_ids.tolist(), values.tolist())
 
     def _drawn(self, node: _Node, q: SparseDistribution, position: int) -> list[_Node]:
         """Samples without replacement, each with the q it was drawn from."""
@@ -192,6 +202,14 @@ class Growth:
             found.append(_Node((*node.path, token_id), draw, worth, left))
             left = sampling.without(left, token_id)
         return found
+
+
+def _believed(node: _Node, token_ids: Sequence[int], beliefs: Sequence[float]) -> list[_Node]:
+    return [
+        _Node((*node.path, token_id), 0, node.worth * belief)
+        for token_id, belief in zip(token_ids, beliefs, strict=True)
+        if belief > 0
+    ]
 
 
 def _acceptance(q: SparseDistribution) -> float:

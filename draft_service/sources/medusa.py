@@ -10,7 +10,7 @@ from torch import Tensor
 from draft_service.config import Config
 from draft_service.heads import running
 from draft_service.heads.medusa import MedusaHead
-from draft_service.heads.running import RunningHead
+from draft_service.heads.running import Linears, RunningHead
 from draft_service.session import Session
 from draft_service.sources.base import NOTHING, Guess
 from draft_service.sources.growing import Few, Growth
@@ -35,6 +35,7 @@ class MedusaSource(StateReader):
         super().__init__(running_head)
         assert isinstance(running_head.head, MedusaHead)
         self._head = running_head.head
+        self._linears = Linears(running_head)
 
     @torch.inference_mode()
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
@@ -52,9 +53,9 @@ class MedusaSource(StateReader):
     def _say(self, sessions: Sequence[Session]) -> Tensor:
         """Logits of every head, [depth, sessions, head's vocabulary]."""
         states = torch.cat([self._latest(session) for session in sessions])
-        embeddings = self._running.embeddings([session.tokens[-1] for session in sessions])
+        embeddings = self._linears.embeddings([session.tokens[-1] for session in sessions])
         features: Tensor = self._head(embeddings, states)
-        said = self._running.logits(features.flatten(0, 1))
+        said = self._linears.logits(features.flatten(0, 1))
         return said.view(*features.shape[:2], -1)
 
     def _latest(self, session: Session) -> Tensor:
@@ -67,6 +68,5 @@ def _grown(session: Session, said: Tensor, few: Few) -> Guess:
     growth = Growth(session, len(said), few)
     growth.plant(said[0])
     while not growth.finished:
-        depths = [min(len(path), len(said) - 1) for path in growth.paths]
-        growth.grow(said[depths])
+        growth.ask(lambda path: said[len(path)])
     return growth.guess()

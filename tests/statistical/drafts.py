@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import sampling, trees
+from common import sampling
 from common.draft_types import Block, Close, Commit, Open, Proposed, SessionUpdate, SparseDistribution
 from common.types import Mode, SamplingParams
 from draft_service.session import Session
@@ -130,9 +130,7 @@ class InProcessTreeDraft(InProcessDraft):
         said = self._after(session, tokens)
         growth.plant(said(()))
         while not growth.finished:
-            token_ids, parents = growth.questions()
-            paths = [trees.path(parents, node) for node in range(len(token_ids))]
-            growth.grow(torch.stack([said(tuple(token_ids[step] for step in path)) for path in paths]))
+            growth.ask(said)
         guess, self._count = growth.guess(), self._count + 1
         return Block(
             self._count,

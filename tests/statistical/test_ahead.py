@@ -43,7 +43,7 @@ class LawSource:
         growth = Growth(session)
         growth.plant(self._after(session.tokens[-1]))
         while not growth.finished:
-            growth.grow(torch.stack([self._after(path[-1]) for path in growth.paths]))
+            growth.ask(lambda path: self._after(path[-1]))
         return growth.guess()
 
     def _after(self, token_id: int) -> Tensor:

@@ -69,12 +69,7 @@ def drawn(law: Law, seed: int, count: int, width: int) -> tuple[Session, Guess]:
     growth = Growth(session)
     growth.plant(said(()))
     while not growth.finished:
-        token_ids, parents = growth.questions()
-        if parents:
-            paths = [tuple(token_ids[n] for n in trees.path(parents, node)) for node in range(len(parents))]
-        else:
-            paths = [growth.guess().token_ids]
-        growth.grow(torch.stack([said(path) for path in paths]))
+        growth.ask(said)
     return session, growth.guess()
 
 

@@ -27,6 +27,9 @@ class Architecture:
         positions: that have angles.
         windows: of each layer the tokens a row may look back to, itself included; 0: all.
         cosines, sines: float32 [positions, head size / 2].
+        embedded: tokens that have an embedding; 0: ``vocabulary``.
+        joined: a feature is read beside every token, as by the heads of EAGLE (Li et al. 2024): the first
+            layer's input is ``model.join`` of both, each after a norm of its own.
     """
 
     layers: int
@@ -43,6 +46,13 @@ class Architecture:
     windows: tuple[int, ...]
     cosines: Tensor
     sines: Tensor
+    embedded: int = 0
+    joined: bool = False
+
+    @property
+    def token_ids(self) -> int:
+        """What every token id must be below."""
+        return self.embedded or self.vocabulary
 
     @staticmethod
     def of(config: Any) -> Architecture:
@@ -83,11 +93,16 @@ def _check(config: Any) -> None:
     rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
     _require(rope in _STATIC_ROPE, f"its rotary embedding {rope} changes with the context")
     head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    check_sizes(config.hidden_size, config.intermediate_size, head_size, config.vocab_size)
+
+
+def check_sizes(hidden: int, intermediate: int, head_size: int, vocabulary: int) -> None:
+    """Raises Unsupported."""
     for name, size, multiple in (
-        ("hidden size", config.hidden_size, GROUP),
-        ("intermediate size", config.intermediate_size, 2 * GROUP),
+        ("hidden size", hidden, GROUP),
+        ("intermediate size", intermediate, 2 * GROUP),
         ("head size", head_size, GROUP),
-        ("vocabulary", config.vocab_size, LANES),
+        ("vocabulary", vocabulary, LANES),
     ):
         _require(size % multiple == 0, f"its {name} {size} is not a multiple of {multiple}")
 

@@ -200,6 +200,9 @@ class Weights(Structure):
         ("cosines", c_void_p),
         ("sines", c_void_p),
         ("hidden_layers", c_void_p),
+        ("join", Linear),
+        ("embedding_norm", c_void_p),
+        ("feature_norm", c_void_p),
     )
 
 
@@ -220,6 +223,7 @@ class Pass(Structure):
                 "logit_rows",
                 "move_sources",
                 "move_targets",
+                "features",
                 "out",
                 "hidden",
             )

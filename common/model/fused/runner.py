@@ -66,6 +66,9 @@ class FusedRunner:
             cosines=self._weights.cosines,
             sines=self._weights.sines,
             hidden_layers=layers.ctypes.data,
+            join=self._weights.join,
+            embedding_norm=self._weights.embedding_norm,
+            feature_norm=self._weights.feature_norm,
         )
         self._model = self._kernel.tandem_create(ctypes.byref(config), ctypes.byref(pointers))
         if not self._model:
@@ -73,19 +76,29 @@ class FusedRunner:
         library.release_with(self, self._kernel.tandem_destroy, self._model)
         self._limits = _limits(architecture, num_blocks)
 
-    def run(self, segments: Sequence[Segment], moves: Sequence[Move] = ()) -> list[Output]:
+    def run(
+        self, segments: Sequence[Segment], moves: Sequence[Move] = (), features: Tensor | None = None
+    ) -> list[Output]:
         """One pass, as ``batch.Runner`` has it.
+
+        Args:
+            features: float32 [rows, hidden], of every token one; for a model that reads them, and no other.
 
         Raises:
             IndexError: for a token, a position, a block or a slot that there is not; nothing has run then.
         """
         batch = _Batch(segments, moves, self._limits)
+        assert (features is not None) == self._architecture.joined
         logits = torch.empty(batch.num_logits, self._architecture.vocabulary, dtype=torch.float32)
         hidden = None
         if any(segment.hidden for segment in segments):
             width = self._hidden_layers * self._architecture.hidden
             hidden = torch.empty(batch.rows, width, dtype=torch.float32)
         arguments = batch.arguments(logits, hidden)
+        if features is not None:
+            assert features.shape == (batch.rows, self._architecture.hidden)
+            features = features.float().contiguous()
+            arguments.features = features.data_ptr()
         if self._kernel.tandem_run(self._model, ctypes.byref(arguments)):
             raise MemoryError("a pass does not fit into memory")
         return batch.split(logits, hidden)
@@ -156,7 +169,7 @@ def _limits(architecture: Architecture, num_blocks: int) -> Mapping[str, int]:
     """What every entry of a pass's arrays must be below, where the kernel would leave its memory."""
     slots = num_blocks * BLOCK_SIZE
     return {
-        "token_ids": architecture.vocabulary,
+        "token_ids": architecture.token_ids,
         "positions": architecture.positions,
         "blocks": num_blocks,
         "move_sources": slots,

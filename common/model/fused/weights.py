@@ -91,6 +91,12 @@ class Weights:
         self.final_norm = self._vector("model.norm.weight")
         self.cosines = self._arena.keep(architecture.cosines)
         self.sines = self._arena.keep(architecture.sines)
+        self.join = library.Linear()
+        self.embedding_norm = self.feature_norm = None
+        if architecture.joined:
+            self.join = self._joined(["model.join"], torch.cat, recipe.ends)
+            self.embedding_norm = self._vector("model.embedding_norm.weight")
+            self.feature_norm = self._vector("model.feature_norm.weight")
 
     @property
     def num_bytes(self) -> int:

@@ -177,3 +177,32 @@ def test_only_tokens_of_its_vocabulary_are_guessed_and_q_is_what_they_were_drawn
     for token, q in zip(made.token_ids, made.distributions, strict=True):
         assert token in q.token_ids
         assert max(q.token_ids) < VOCABULARY
+
+
+def test_a_session_of_many_windows_lets_old_rows_go_and_guesses_on(target: Any) -> None:
+    narrow = tiny_shape(layers=LAYERS, window=5)
+    source = EagleSource(tiny_running(target, narrow))
+    session = session_of(target, TEXT[:4], block_size=4)
+    for _ in range(4 * 5 + 6):
+        guess(source, session)
+        go_on(target, session, [(7 * len(session.tokens)) % VOCABULARY])
+    fresh = EagleSource(tiny_running(target, narrow))
+    expected = guess(fresh, session_of(target, session.tokens, block_size=4))
+    assert guess(source, session).token_ids == expected.token_ids
+
+
+def test_sessions_that_wait_for_nothing_make_room_and_are_made_anew(target: Any, shape: Shape) -> None:
+    roomy, tight = (EagleSource(tiny_running(target, shape), blocks) for blocks in (64, 2))
+    sessions = [session_of(target, TEXT[:9], session_id="a"), session_of(target, TEXT[4:], session_id="b")]
+    for _ in range(2):
+        for session in sessions:
+            assert guess(tight, session) == guess(roomy, session)
+
+
+def test_a_session_for_which_there_is_no_room_gets_nothing_until_there_is(target: Any, shape: Shape) -> None:
+    source = EagleSource(tiny_running(target, shape), 2)
+    one, other = (session_of(target, TEXT, session_id=name, block_size=4) for name in "ab")
+    first, second = source.propose([one, other])
+    assert first and first.token_ids and second == Guess()
+    source.close("a")
+    assert guess(source, other).token_ids == first.token_ids

@@ -1,4 +1,5 @@
-// One packed pass of a decoder of the Llama family, from token ids to logits, in one call.
+// One packed pass of a decoder of the Llama family, from token ids to logits, in one call; or of a head that
+// reads features beside the tokens.
 #include "attention.h"
 #include "interface.h"
 #include "linear.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr int kPanelsPerTask = 8;
 constexpr int kManyRows = 64;  // of a segment; fewer are cut finer, so that every thread has some
-constexpr int kPhasesOfLayer = 8, kOtherPhases = 4;  // moves, embedding, final norm and head
+constexpr int kPhasesOfLayer = 8, kOtherPhases = 5;  // moves, embedding, join, final norm and head
 static_assert(kPanelsPerTask % 4 == 0, "a gate-up task must yield whole groups");
 
 struct Item {  // rows of one segment that attend together
@@ -68,6 +69,7 @@ class Decoder : public Model {
             third_.reserve(rows, config_.intermediate, layer.down.format);
         }
         first_.reserve(rows, config_.hidden, weights_.head.format);
+        first_.reserve(rows, weights_.join.inputs, weights_.join.format);
         for (Scratch& scratch : scratch_) reserve(scratch);
         team_.run([this](int thread) { forward(thread); });
     }
@@ -80,7 +82,9 @@ class Decoder : public Model {
         const int heads = config_.kv_heads;
         if (pass.moves)
             team_.phase(config_.layers * heads, [&](int task) { move(task / heads, task % heads, scratch_[thread]); });
-        team_.phase(pass.rows, [&](int row) { unpack(weights_.embedding, pass.token_ids[row], x(row)); });
+        team_.phase(pass.rows, [&](int row) { embed(row); });
+        if (weights_.join.outputs)
+            linear(weights_.join, first_.view(weights_.join.inputs), {x_.data(), static_cast<size_t>(config_.hidden), false});
         for (int index = 0; index < config_.layers; ++index) {
             keep_hidden(index);
             const TandemLayer& layer = layers_[index];
@@ -88,6 +92,18 @@ class Decoder : public Model {
             feed_forward(layer, thread);
         }
         logits();
+    }
+
+    // A row's token; with a join, the input of that.
+    void embed(int row) {
+        unpack(weights_.embedding, pass_.token_ids[row], x(row));
+        if (!weights_.join.outputs) return;
+        const Activations to = first_.view(weights_.join.inputs);
+        const float* feature = pass_.features + static_cast<size_t>(row) * config_.hidden;
+        normalise(x(row), weights_.embedding_norm, config_.hidden, config_.epsilon, normal(row));
+        put(normal(row), to, weights_.join.format, row, 0, config_.hidden);
+        normalise(feature, weights_.feature_norm, config_.hidden, config_.epsilon, normal(row));
+        put(normal(row), to, weights_.join.format, row, config_.hidden, 2 * config_.hidden);
     }
 
     void attention_block(int index, const TandemLayer& layer, int thread) {

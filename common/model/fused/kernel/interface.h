@@ -32,6 +32,9 @@ struct TandemWeights {
     const float* cosines;  // [positions][head size / 2]
     const float* sines;
     const int32_t* hidden_layers;
+    Linear join;  // [hidden] of an embedding and a feature, each normed; outputs 0: rows are embeddings alone
+    const float* embedding_norm;
+    const float* feature_norm;
 };
 
 struct TandemPass {
@@ -44,6 +47,7 @@ struct TandemPass {
     const int32_t* logit_rows;    // [logits]
     const int32_t* move_sources;  // [moves] slots of the pool
     const int32_t* move_targets;
+    const float* features;        // [rows][hidden], where there is a join
     float* out;                   // [logits][vocabulary]
     float* hidden;                // [rows][hidden layers][hidden] or null
 };
