@@ -199,8 +199,8 @@ def test_sessions_that_wait_for_nothing_make_room_and_are_made_anew(target: Any,
             assert guess(tight, session) == guess(roomy, session)
 
 
-def test_a_session_for_which_there_is_no_room_gets_nothing_until_there_is(target: Any, shape: Shape) -> None:
-    source = EagleSource(tiny_running(target, shape), 2)
+def test_a_session_for_which_there_is_no_room_gets_nothing_until_there_is(target: Any) -> None:
+    source = EagleSource(tiny_running(target, tiny_shape(layers=LAYERS)), 2)
     one, other = (session_of(target, TEXT, session_id=name, block_size=4) for name in "ab")
     first, second = source.propose([one, other])
     assert first and first.token_ids and second == Guess()
