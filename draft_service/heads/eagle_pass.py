@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch import Tensor
+from torch import Tensor, nn
 
 from common import logging
 from common.model.batch import Output, Segment
@@ -42,7 +42,9 @@ def make(running: RunningHead, num_blocks: int, positions: int) -> EaglePass:
         log.info("a head is run by torch", because=str(because))
         return TorchPass(running, num_blocks)
     if running.head.fuse is not None:
-        quantise(running.head.fuse, running)
+        alone = nn.Sequential(running.head.fuse)
+        quantise(alone, running)
+        running.head.fuse = alone[0]  # type: ignore[assignment]
     return run
 
 
