@@ -41,7 +41,7 @@ class Config:
         kv_tokens: size of the KV pool of each source that runs a model.
         prefill_tokens: most tokens per session that one drafting round of such a source prefills.
         weights, backend, threads: of draft models, as of the verify service; a head has ``int8`` where
-            ``auto`` says.
+            ``auto`` says, and one thread where 0 does.
         redis_url: where blocks to be fact-checked are published; empty: nowhere.
     """
 

@@ -114,7 +114,7 @@ class StructuredOutputs(_Closed):
 class Speculation(_Closed):
     enabled: bool | None = None
     mode: Mode | None = None
-    block_size: Annotated[int, Field(ge=1, le=16)] | None = None
+    block_size: Annotated[int, Field(ge=1, le=64)] | None = None
     tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None = None
     fact_check: FactCheck | None = None
 

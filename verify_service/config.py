@@ -35,7 +35,7 @@ class Config:
         tree_width: guesses that may follow the same text when a request does not say; 1: chains.
         min_batch: fewest sequences running with which drafts are used.
         max_batch: most; 0: any number.
-        min_confidence: where a draft is less sure of its best guess, a block ends.
+        min_confidence: where a draft is less sure of its guesses together, a block ends.
         ahead: most blocks per sequence that a draft may send before it is known whether they will be of use,
             while that pays; 0: never any.
         draft_wait_ms: longest a step waits for drafts.
@@ -66,7 +66,7 @@ class Config:
     max_batch_tokens: Annotated[int, Field(ge=16)] = 512
     controller: PolicyName = "throughput"
     block_size: Annotated[int, Field(ge=1, le=64)] = 8
-    max_block_size: Annotated[int, Field(ge=1, le=64)] = 16
+    max_block_size: Annotated[int, Field(ge=1, le=64)] = 64
     tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 1
     max_tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = MAX_WIDTH
     min_batch: Positive = 1

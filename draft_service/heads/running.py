@@ -18,7 +18,6 @@ from draft_service.heads import files
 from draft_service.heads.files import Head, HeadFile
 from draft_service.heads.shape import Kind, Shape
 from draft_service.heads.target import TargetParts, load_parts
-from draft_service.sources import engines
 from draft_service.sources.growing import Few
 
 _FORMATS = {"int8": Format.INT8_GROUPED, "int4": Format.INT4}
@@ -98,7 +97,7 @@ def load(config: Config, folder: str, kind: Kind) -> RunningHead:
     weights = "int8" if config.weights == "auto" else config.weights
     if weights not in (*_FORMATS, "float32"):
         raise ConfigError(f"a head has weights int8, int4 or float32, not {weights}", field="weights")
-    threads = engines.threads(config)
+    threads = config.threads or 1  # a pass is too short to be shared, least of all with a target's threads
     # Idle OpenMP threads would spin on the cores that the kernel's threads need.
     torch.set_num_threads(threads if weights == "float32" else 1)
     parts = load_parts(folder, file.vocabulary)

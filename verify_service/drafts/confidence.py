@@ -11,8 +11,8 @@ from common.draft_types import Block
 def sure_enough(block: Block, least: float) -> tuple[int, ...]:
     """The guesses at positions of which their draft is as sure as ``least``, and so it is on the way there.
 
-    A position is as sure as the guess that is tried first there, given that what is before it stands; its
-    siblings share its lot, as they are there for the case that it falls.
+    A position is as sure as its guesses are together, given that what is before it stands; siblings share one
+    lot, as they are there for the case that an elder one falls.
 
     Whether a guess is left out must not bias what the target says. Let x be a guess for a position, c its
     confidence, and let the guess be left out when c < ``least``; the target's token is then drawn from p.
@@ -31,7 +31,8 @@ def sure_enough(block: Block, least: float) -> tuple[int, ...]:
 
     What a declared confidence depends on is the draft's secret. So guesses with a q are measured by that q,
     which is fixed before they are drawn (``_before_the_draw``), and the declared confidences are not looked
-    at. tests/statistical/test_confidence.py shows both halves.
+    at. Of siblings only the first counts then: the q of the others, and whether they are there at all, depend
+    on what the first turned out to be. tests/statistical/test_confidence.py shows both halves.
     """
     beliefs = _before_the_draw(block) if block.distributions else block.confidences
     if not beliefs:
@@ -39,7 +40,8 @@ def sure_enough(block: Block, least: float) -> tuple[int, ...]:
     kept: set[int] = {-1}
     for parent, siblings in enumerate(trees.children(block.tree), start=-1):
         before = beliefs[parent] if parent >= 0 else 1.0
-        if parent in kept and siblings and beliefs[siblings[0]] >= least * before:
+        counted = siblings[:1] if block.distributions else siblings
+        if parent in kept and siblings and sum(beliefs[node] for node in counted) >= least * before:
             kept.update(siblings)
     return tuple(sorted(kept - {-1}))
 

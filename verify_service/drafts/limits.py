@@ -12,7 +12,7 @@ class Limits:
     Attributes:
         min_batch: fewest sequences running.
         max_batch: most; 0: any number.
-        min_confidence: where a draft is less sure of its best guess, a block ends.
+        min_confidence: where a draft is less sure of its guesses together, a block ends.
     """
 
     min_batch: int = 1

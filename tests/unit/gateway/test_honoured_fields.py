@@ -64,7 +64,7 @@ SPECULATION: list[tuple[dict[str, Any], SpeculationParams]] = [
     ({"enabled": True}, SpeculationParams()),
     ({"mode": "rejection"}, SpeculationParams(mode=Mode.REJECTION)),
     ({"mode": "keyed"}, SpeculationParams(mode=Mode.KEYED)),
-    ({"block_size": 16}, SpeculationParams(block_size=16)),
+    ({"block_size": 64}, SpeculationParams(block_size=64)),
     ({"tree_width": 8}, SpeculationParams(tree_width=8)),
     ({"fact_check": "annotate"}, SpeculationParams(fact_check=FactCheck.ANNOTATE)),
     ({"fact_check": "off"}, SpeculationParams()),

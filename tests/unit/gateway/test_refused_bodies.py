@@ -125,7 +125,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("speculation.mode", {"speculation": {"mode": "fast"}}),
     ("speculation.mode", {"speculation": {"mode": "rejection", "fact_check": "veto"}}),
     ("speculation.block_size", {"speculation": {"block_size": 0}}),
-    ("speculation.block_size", {"speculation": {"block_size": 17}}),
+    ("speculation.block_size", {"speculation": {"block_size": 65}}),
     ("speculation.fact_check", {"speculation": {"fact_check": "maybe"}}),
     ("speculation.depth", {"speculation": {"depth": 3}}),
 ]

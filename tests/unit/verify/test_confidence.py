@@ -13,7 +13,7 @@ TREE = Block(
     9,
     (5, 6, 7, 8, 9, 4),
     parents=(-1, -1, 0, 0, 2, 1),
-    confidences=(0.6, 0.2, 0.1, 0.05, 0.1, 0.15),
+    confidences=(0.6, 0.2, 0.1, 0.04, 0.1, 0.15),
     probabilities=(1.0,) * 6,
 )
 CHAIN = Block(1, 9, (5, 6, 7), confidences=(0.9, 0.2, 0.18))
@@ -35,12 +35,18 @@ def test_a_guess_counts_given_that_what_is_before_it_stands() -> None:
 
 
 def test_an_unsure_position_of_a_tree_goes_with_all_its_guesses_and_what_follows_them() -> None:
-    """After guess 0 the first choice has 0.1 of 0.6; guess 1 is as good as its elder sibling."""
+    """After guess 0 the choices have 0.15 of 0.6 together, no more than 0.25 of it."""
     kept = sure_enough(TREE, 0.25)
     assert kept == (0, 1, 5)
     cut = TREE.only(kept)
     assert (cut.token_ids, cut.parents) == ((5, 6, 4), (-1, -1, 1))
     assert (cut.confidences, cut.probabilities) == ((0.6, 0.2, 0.15), (1.0, 1.0, 1.0))
+
+
+def test_siblings_are_as_sure_as_they_are_together() -> None:
+    wide = Block(1, 9, (5, 6, 7), parents=(-1, -1, -1), confidences=(0.2, 0.15, 0.1))
+    assert sure_enough(wide, 0.44) == (0, 1, 2)
+    assert sure_enough(wide, 0.46) == ()
 
 
 def test_a_block_without_confidences_is_not_cut() -> None:

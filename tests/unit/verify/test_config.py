@@ -42,7 +42,6 @@ def test_good_values_apply() -> None:
         ("MAX_BATCH_TOKENS", "15"),
         ("BLOCK_SIZE", "0"),
         ("BLOCK_SIZE", "65"),
-        ("BLOCK_SIZE", "17"),
         ("MAX_BLOCK_SIZE", "65"),
         ("CONTROLLER", "best"),
         ("LOOKAHEAD_WINDOW", "-1"),
