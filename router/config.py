@@ -41,7 +41,7 @@ class RouterConfig:
     poll_timeout_seconds: Seconds = 1.0
     breaker_failures: Annotated[int, Field(ge=1)] = 3
     breaker_open_seconds: Seconds = 2.0
-    breaker_max_open_seconds: Seconds = 10.0
+    breaker_max_open_seconds: Seconds = 4.0
     max_drafts_per_plan: Annotated[int, Field(ge=1, le=8)] = 2
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
     log_level: LogLevel = "info"

@@ -1,4 +1,4 @@
-"""When a stack is ready: every gRPC service says so, and the gateway reaches them."""
+"""When a stack is ready: its services say so, the router plans with the drafts, the gateway reaches it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 import time
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
 
 from common import rpc
-from tandem.stack import Stack
+from tandem.stack import HOST, Stack
 
 _POLL_SECONDS = 0.2
 
@@ -16,7 +17,10 @@ _POLL_SECONDS = 0.2
 async def ready(stack: Stack) -> bool:
     grpc_services = [stack.verify_address, *stack.draft_addresses.values()]
     answers = await asyncio.gather(*(rpc.healthy(address) for address in grpc_services))
-    return all(answers) and await _answers_200(f"{stack.url}/readyz")
+    if not all(answers) or await _get(f"{stack.url}/readyz") is None:
+        return False
+    metrics = await _get(f"http://{HOST}:{stack.ports.router_metrics}/metrics") or ""
+    return _planned(metrics).issuperset(stack.draft_addresses.values())
 
 
 async def wait_ready(stack: Stack, timeout_seconds: float) -> float:
@@ -32,9 +36,21 @@ async def wait_ready(stack: Stack, timeout_seconds: float) -> float:
     return time.monotonic() - started
 
 
-async def _answers_200(url: str) -> bool:
+def _planned(router_metrics: str) -> set[str]:
+    """The addresses that the router's plans may name."""
+    return {
+        sample.labels["address"]
+        for family in text_string_to_metric_families(router_metrics)
+        for sample in family.samples
+        if sample.name == "tandem_router_endpoint_ready" and sample.value
+    }
+
+
+async def _get(url: str) -> str | None:
+    """None: no answer, or not 200."""
     try:
         async with httpx.AsyncClient(timeout=2) as client:
-            return (await client.get(url)).status_code == 200
+            answer = await client.get(url)
     except httpx.HTTPError:
-        return False
+        return None
+    return answer.text if answer.status_code == 200 else None

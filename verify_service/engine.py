@@ -284,6 +284,10 @@ class Engine:
         sequence.keep(verdict.nodes)
         reason = _commit(sequence, _decided(item, verdict))
         self._scheduler.settle(sequence)
+        if self._lookahead and judged.ahead:
+            self._lookahead.learn(sequence, sequence.tokens[base_length - 1], judged.ahead)
+        if reason is None:  # now, so that the draft works while the rest is done
+            self._drafts.commit(sequence, base_length, item.block, verdict.nodes)
         delivered = tuple(sequence.tokens[base_length:])
         count_step(item, verdict.nodes[: len(delivered)], len(delivered))
         annotations = (
@@ -292,11 +296,7 @@ class Engine:
         provenance = _provenance(item, verdict)[: len(delivered)]
         text, logprobs = sequence.output.take_text(), judged.logprobs[: len(delivered)]
         sequence.events.put_nowait(Delta(delivered, provenance, text, annotations, logprobs))
-        if self._lookahead and judged.ahead:
-            self._lookahead.learn(sequence, sequence.tokens[base_length - 1], judged.ahead)
-        if reason is None:
-            self._drafts.commit(sequence, base_length, item.block, verdict.nodes)
-        else:
+        if reason is not None:
             self._finish(sequence, reason)
 
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import torch
 
 from common.model import store
 from common.model.runner import ModelRunner
+from common.model.tokenizer import Tokenizer
 from draft_service.config import Config
 from draft_service.heads import files, running
 from tests.support.models import reference_greedy, save_tiny, tiny_model
@@ -126,6 +128,15 @@ def test_a_prompt_file_without_prompts_is_refused_by_line(tmp_path: Path) -> Non
     path.write_text('{"question": "why?"}\n{"answer": "because"}\n')
     with pytest.raises(ValueError, match=r"prompts.jsonl:2 has none of the fields prompt"):
         read_prompts([path])
+
+
+def test_the_targets_own_prompts_begin_as_a_users_turn_does_with_the_openings_in_turn(model: str) -> None:
+    folder = store.resolve(model)
+    tokenizer = Tokenizer(store.load_tokenizer(folder), store.eos_token_ids(folder))
+    begun = list(itertools.islice(generation.user_turns(tokenizer, ["sum up: ", "who "]), 4))
+    text = [tokenizer.decode(task.prompt) for task in begun]
+    assert [shown.removeprefix("user: ") for shown in text] == ["sum up: ", "who "] * 2
+    assert {task.temperature for task in begun} == {1.0}
 
 
 def test_greedy_answers_are_those_of_the_target_whatever_runs_beside_them() -> None:

@@ -205,6 +205,27 @@ def test_the_gap_between_probes_doubles_up_to_a_bound_and_closes_after_a_good_on
     assert next(p for p in range(200, 300) if probing.due(p)) - 200 <= 2
 
 
+def probed(probing: Probing, found: bool, drafting: float, tokens: int) -> int:
+    """How many probes there are in so many tokens of 10 ms."""
+    count = 0
+    for position in range(tokens):
+        if probing.due(position, 0.010):
+            count += 1
+            probing.observe(found, drafting)
+    return count
+
+
+def test_probes_that_stand_though_drafts_do_not_pay_become_as_rare_as_others() -> None:
+    assert probed(Probing(), found=True, drafting=0.0, tokens=2000) < 10 + 2000 / 24
+
+
+def test_drafting_for_probes_takes_a_small_part_of_the_time_whatever_they_find() -> None:
+    for found in (True, False):
+        count = probed(Probing(), found, drafting=0.006, tokens=5000)
+        assert 0.5 < count * 0.006 / (0.015 * 5000 * 0.010) < 1.1
+    assert probed(Probing(), found=True, drafting=60.0, tokens=5000) > 5000 / 300
+
+
 def judged(controller: Controller, size: int, acceptance: float, blocks: int) -> int:
     """The block size after so many blocks of which a share stood."""
     choice = controller.choose(State("s", size, 1, 1, 0))

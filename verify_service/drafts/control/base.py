@@ -63,12 +63,14 @@ class Outcome:
         offered: guesses that came and were sure enough; None: no block came.
         places: in order of depth; those that were judged.
         waited: seconds by which the block held up its step, or would have; None: that was not seen.
+        drafting: seconds that its draft computed.
     """
 
     choice: Choice
     offered: int | None
     places: Sequence[Place] = ()
     waited: float | None = None
+    drafting: float = 0.0
 
     @property
     def guesser(self) -> str | None:

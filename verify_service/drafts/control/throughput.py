@@ -178,7 +178,7 @@ class ThroughputController:
         choice = self._shared.choose(self, state.batch)
         if choice.block_size:
             self._probing.stop()
-        elif self._probing.due(state.position):
+        elif self._probing.due(state.position, self._shared.seconds(state.batch) / state.batch):
             return Choice(1, 1, probe=True)
         return replace(choice, block_size=min(choice.block_size, state.block_size))
 
@@ -189,7 +189,7 @@ class ThroughputController:
         if outcome.guesser is not None:
             self._guessers[self.state.source] = outcome.guesser
         if outcome.choice.probe:
-            self._probing.observe(found=outcome.accepted > 0)
+            self._probing.observe(outcome.accepted > 0, outcome.drafting)
 
     def close(self) -> None:
         self._shared.forget(self)
