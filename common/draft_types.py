@@ -25,7 +25,8 @@ class Block:
 
     ``parents[i]`` is the index of token i's parent within the block, -1 for the committed root; empty for
     a chain; see ``common.trees``. ``distributions`` is empty when every guess is one-hot; else
-    ``distributions[i]`` is what token i was drawn from given all before it, its earlier siblings left out.
+    ``distributions[i]`` is what token i was drawn from given all before it, its earlier siblings left out;
+    or what was believed there, where ``Open.shown_temperature`` asks for that.
     ``sources[i]`` says who guessed token i; empty: all come from ``source``. ``assumed``, the last of the
     ``base_length`` tokens, are not committed: the block was drafted ahead, in case they will be.
     """
@@ -95,6 +96,7 @@ class Open:
         grammar: in llguidance's form; a draft that cannot follow it may leave it aside.
         held_tokens: for a token the number of output tokens that must come before it.
         ahead: as in ``Commit``.
+        shown_temperature: blocks declare what the draft believes at this temperature; 0: as the mode has it.
         tenant: a draft that learns from answers uses them for the same tenant only; see ``tenant_key``.
     """
 
@@ -117,6 +119,7 @@ class Open:
     hidden_size: int = 0
     hidden_states: HiddenStates | None = None
     ahead: int = 0
+    shown_temperature: float = 0.0
 
 
 def tenant_key(cache_salt: str) -> str:

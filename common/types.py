@@ -13,6 +13,8 @@ from common.errors import InvalidRequest
 
 LONGEST_CACHE_SALT = 256
 MOST_LOGPROBS = 20
+MOST_VALIDATORS = 8
+LOSSLESS = "lossless"
 
 
 class Mode(enum.Enum):
@@ -131,11 +133,28 @@ class Stopping:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyChoice:
+    """A lossy acceptance policy by name; parameters that are not given have its defaults."""
+
+    name: str
+    parameters: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatorChoice:
+    """A validator of drafted text by name, with what it wants to know."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
 class SpeculationParams:
     """How drafts are used.
 
     ``mode`` None: keyed with a seed or a veto, else rejection. ``block_size`` and ``tree_width``, the most
-    guesses after the same text, None: the deployment's.
+    guesses after the same text, None: the deployment's. ``policy`` None: the deployment's, too; ``LOSSLESS``
+    takes none. With a policy a guess may stand that the target would not have chosen.
 
     Refusing a guess for a reason other than the target's own choice would bias rejection sampling, so a veto
     needs the mode in which the choice is the target's whatever was drafted. Facts are checked in chains.
@@ -146,8 +165,15 @@ class SpeculationParams:
     block_size: int | None = None
     tree_width: int | None = None
     fact_check: FactCheck = FactCheck.OFF
+    policy: PolicyChoice | None = None
+    validators: tuple[ValidatorChoice, ...] = ()
+    trace: bool = False
 
     def __post_init__(self) -> None:
+        lossy = self.policy is not None and self.policy.name != LOSSLESS
+        _require(not (lossy and self.mode), "speculation.mode", "unset when speculation.policy is lossy")
+        few = len(self.validators) <= MOST_VALIDATORS
+        _require(few, "speculation.validators", f"at most {MOST_VALIDATORS}")
         vetoed_rejection = self.fact_check is FactCheck.VETO and self.mode is Mode.REJECTION
         _require(not vetoed_rejection, "speculation.mode", "keyed when speculation.fact_check is veto")
         width = 1 if self.tree_width is None else self.tree_width
@@ -186,6 +212,7 @@ class Started:
     prompt_tokens: int
     mode: Mode
     system_fingerprint: str
+    policy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +270,11 @@ class Usage:
 
 @dataclass(slots=True)
 class SpeculationStats:
-    """Counters of one answer, as vLLM's of the same names; a position in a tree is a depth."""
+    """Counters of one answer, as vLLM's of the same names; a position in a tree is a depth.
+
+    ``strayed_tokens`` and ``nkl_sum`` say how far a lossy policy went from the target: delivered guesses that
+    it would not have chosen, and the sum over all delivered guesses of KL(draft ‖ target) / log(vocabulary).
+    """
 
     steps: int = 0
     drafts: int = 0
@@ -254,6 +285,8 @@ class SpeculationStats:
     missed_waits: int = 0
     vetoed_tokens: int = 0
     tags_missing: int = 0
+    strayed_tokens: int = 0
+    nkl_sum: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

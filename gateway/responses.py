@@ -8,7 +8,17 @@ from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from typing import Any, ClassVar
 
-from common.types import Annotation, Delta, Finished, Plan, SpeculationStats, Started, TokenLogprobs, Usage
+from common.types import (
+    LOSSLESS,
+    Annotation,
+    Delta,
+    Finished,
+    Plan,
+    SpeculationStats,
+    Started,
+    TokenLogprobs,
+    Usage,
+)
 from gateway import logprobs
 
 Json = dict[str, Any]
@@ -131,7 +141,7 @@ class Renderer:
             **self._envelope(self.shape.answer_object),
             "choices": choices,
             "usage": usage_object([end.usage for end in ends]),
-            "tandem": self._tandem(annotations, total([end.stats for end in ends])),
+            "tandem": self._tandem(annotations, ends),
         }
 
     def opening(self, index: int) -> list[Json]:
@@ -153,7 +163,7 @@ class Renderer:
         assert whole.finished
         chunk = self._chunk([self._choice(index, self.shape.end(), (), whole.finished.reason.value)])
         annotations = [annotation_object(a, index) for a in whole.annotations]
-        return {**chunk, "tandem": self._tandem(annotations, whole.finished.stats)}
+        return {**chunk, "tandem": self._tandem(annotations, [whole.finished])}
 
     def usage(self, usages: Sequence[Usage]) -> list[Json]:
         """The chunk with usage and no choice, where the client asked for it."""
@@ -186,12 +196,16 @@ class Renderer:
             self._offsets[index] = offset + sum(len(logprobs.text(t.chosen)) for t in tokens)
         return {"index": index, **content, "logprobs": scored, "finish_reason": finish_reason}
 
-    def _tandem(self, annotations: Iterable[Json], stats: SpeculationStats) -> Json:
+    def _tandem(self, annotations: Iterable[Json], ends: Sequence[Finished]) -> Json:
+        stats = total([end.stats for end in ends])
+        tokens = sum(end.usage.completion_tokens for end in ends)
         return {
             "prompt_class": self.plan.prompt_class,
             "mode": self.started.mode.value,
+            "policy": self.started.policy or LOSSLESS,
             "drafts": [draft.name for draft in self.plan.drafts],
             "speculation": speculation_object(stats),
+            "deviation": deviation_object(stats, tokens) if self.started.policy else None,
             "annotations": list(annotations),
         }
 
@@ -226,10 +240,24 @@ def speculation_object(stats: SpeculationStats) -> Json:
 
     The mean acceptance length counts the token that the target adds to every verified block.
     """
+    counters = asdict(stats)
+    del counters["strayed_tokens"], counters["nkl_sum"]
     return {
-        **asdict(stats),
+        **counters,
         "mean_acceptance_length": 1 + stats.accepted_tokens / stats.drafts if stats.drafts else None,
         "draft_acceptance_rate": stats.accepted_tokens / stats.draft_tokens if stats.draft_tokens else None,
+    }
+
+
+def deviation_object(stats: SpeculationStats, tokens: int) -> Json:
+    """How far a lossy policy went from the target; ``tokens``: delivered in all.
+
+    ``mean_nkl`` is that of the delivered guesses, between 0, as the target would have it, and about 1.
+    """
+    return {
+        "strayed_tokens": stats.strayed_tokens,
+        "strayed_share": stats.strayed_tokens / tokens if tokens else None,
+        "mean_nkl": stats.nkl_sum / stats.accepted_tokens if stats.accepted_tokens else None,
     }
 
 

@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from common.trees import MAX_WIDTH
-from common.types import LONGEST_CACHE_SALT, MOST_LOGPROBS, FactCheck, Mode
+from common.types import LONGEST_CACHE_SALT, MOST_LOGPROBS, MOST_VALIDATORS, FactCheck, Mode
 from gateway.errors import from_validation
 
 _UINT32_END = 1 << 32
@@ -111,12 +111,40 @@ class StructuredOutputs(_Closed):
     json_object: bool | None = None
 
 
+class NamedPolicy(_Closed):
+    """Its parameters beside the name: which there are, the policy says."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float]
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class NamedValidator(_Closed):
+    """``schema`` goes with ``json``, ``pattern`` with ``regex``; others have options of their own."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+
+
+def _named(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
 class Speculation(_Closed):
+    """A policy or validator without parameters may be written as its name."""
+
     enabled: bool | None = None
     mode: Mode | None = None
     block_size: Annotated[int, Field(ge=1, le=64)] | None = None
     tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None = None
     fact_check: FactCheck | None = None
+    policy: Annotated[NamedPolicy, BeforeValidator(_named)] | None = None
+    validators: (
+        Annotated[list[Annotated[NamedValidator, BeforeValidator(_named)]], Field(max_length=MOST_VALIDATORS)]
+        | None
+    ) = None
+    trace: bool | None = None
 
 
 class GenerationBody(_Closed):

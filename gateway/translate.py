@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -12,14 +13,23 @@ from common.types import (
     FactCheck,
     GenerateRequest,
     Message,
+    PolicyChoice,
     Prompt,
     RouteRequest,
     SamplingParams,
     SpeculationParams,
     Stopping,
+    ValidatorChoice,
 )
 from gateway import structured
-from gateway.schema import ChatBody, CompletionBody, GenerationBody, Speculation
+from gateway.schema import (
+    ChatBody,
+    CompletionBody,
+    GenerationBody,
+    NamedPolicy,
+    NamedValidator,
+    Speculation,
+)
 
 HEAD_CHARACTERS = 200
 
@@ -139,6 +149,22 @@ def _speculation(asked: Speculation) -> SpeculationParams:
         block_size=asked.block_size,
         tree_width=asked.tree_width,
         fact_check=asked.fact_check or FactCheck.OFF,
+        policy=_policy(asked.policy) if asked.policy else None,
+        validators=tuple(map(_validator, asked.validators or ())),
+        trace=bool(asked.trace),
+    )
+
+
+def _policy(asked: NamedPolicy) -> PolicyChoice:
+    return PolicyChoice(asked.name, dict(asked.__pydantic_extra__))
+
+
+def _validator(asked: NamedValidator) -> ValidatorChoice:
+    """An option that is no text crosses as JSON."""
+    options = asked.__pydantic_extra__
+    return ValidatorChoice(
+        asked.name,
+        {name: value if isinstance(value, str) else json.dumps(value) for name, value in options.items()},
     )
 
 

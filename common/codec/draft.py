@@ -107,6 +107,7 @@ def _open_to_proto(update: Open) -> draft_pb2.Open:
         hidden_size=update.hidden_size,
         ahead=update.ahead,
         hidden_states=_states_to_proto(update.hidden_states),
+        shown_temperature=update.shown_temperature,
     )
 
 
@@ -162,6 +163,7 @@ def _open_from_proto(session_id: str, wire: draft_pb2.Open) -> Open:
         hidden_layers=tuple(wire.hidden_layers),
         hidden_size=wire.hidden_size,
         ahead=wire.ahead,
+        shown_temperature=wire.shown_temperature,
         hidden_states=_states_from_proto(wire.hidden_states) if wire.HasField("hidden_states") else None,
     )
 

@@ -27,6 +27,7 @@ from common.types import (
     GenerateRequest,
     Message,
     Origin,
+    PolicyChoice,
     Prompt,
     Provenance,
     ScoredToken,
@@ -36,6 +37,7 @@ from common.types import (
     Stopping,
     TokenLogprobs,
     Usage,
+    ValidatorChoice,
 )
 from protos.tandem.v1 import types_pb2, verify_pb2
 
@@ -96,6 +98,9 @@ def generate_to_proto(request: GenerateRequest) -> verify_pb2.GenerateRequest:
             block_size=speculation.block_size or 0,
             tree_width=speculation.tree_width or 0,
             fact_check=FACT_CHECKS[speculation.fact_check],
+            policy=_policy_to_proto(speculation.policy),
+            validators=[verify_pb2.Validator(name=v.name, options=v.options) for v in speculation.validators],
+            trace=speculation.trace,
         ),
         drafts=endpoints_to_proto(request.drafts),
         cache_salt=request.cache_salt,
@@ -122,12 +127,23 @@ def generate_from_proto(wire: verify_pb2.GenerateRequest) -> GenerateRequest:
             block_size=wire.speculation.block_size or None,
             tree_width=wire.speculation.tree_width or None,
             fact_check=fact_check_from_proto(wire.speculation.fact_check),
+            policy=_policy_from_proto(wire.speculation.policy),
+            validators=tuple(ValidatorChoice(v.name, dict(v.options)) for v in wire.speculation.validators),
+            trace=wire.speculation.trace,
         ),
         drafts=endpoints_from_proto(wire.drafts),
         cache_salt=wire.cache_salt,
         constraint=constraint_from_proto(wire.constraint) if wire.HasField("constraint") else None,
         top_logprobs=wire.top_logprobs if wire.HasField("top_logprobs") else None,
     )
+
+
+def _policy_to_proto(policy: PolicyChoice | None) -> verify_pb2.Policy | None:
+    return verify_pb2.Policy(name=policy.name, parameters=policy.parameters) if policy else None
+
+
+def _policy_from_proto(wire: verify_pb2.Policy) -> PolicyChoice | None:
+    return PolicyChoice(wire.name, dict(wire.parameters)) if wire.name else None
 
 
 def event_to_proto(event: GenerateEvent) -> verify_pb2.GenerateResponse:
@@ -138,6 +154,7 @@ def event_to_proto(event: GenerateEvent) -> verify_pb2.GenerateResponse:
                 prompt_tokens=event.prompt_tokens,
                 mode=MODES[event.mode],
                 system_fingerprint=event.system_fingerprint,
+                policy=event.policy,
             )
             return verify_pb2.GenerateResponse(started=started)
         case Delta():
@@ -196,6 +213,8 @@ def _finished_to_proto(finished: Finished) -> verify_pb2.Finished:
             missed_waits=stats.missed_waits,
             vetoed_tokens=stats.vetoed_tokens,
             tags_missing=stats.tags_missing,
+            strayed_tokens=stats.strayed_tokens,
+            nkl_sum=stats.nkl_sum,
         ),
     )
 
@@ -208,7 +227,9 @@ def event_from_proto(wire: verify_pb2.GenerateResponse) -> GenerateEvent:
             mode = mode_from_proto(started.mode, "started.mode")
             if mode is None:
                 raise InvalidRequest("started without a mode", field="started.mode")
-            return Started(started.model, started.prompt_tokens, mode, started.system_fingerprint)
+            return Started(
+                started.model, started.prompt_tokens, mode, started.system_fingerprint, started.policy
+            )
         case "delta":
             return _delta_from_proto(wire.delta)
         case "finished":
@@ -254,6 +275,8 @@ def _finished_from_proto(wire: verify_pb2.Finished) -> Finished:
             missed_waits=stats.missed_waits,
             vetoed_tokens=stats.vetoed_tokens,
             tags_missing=stats.tags_missing,
+            strayed_tokens=stats.strayed_tokens,
+            nkl_sum=stats.nkl_sum,
         ),
     )
 

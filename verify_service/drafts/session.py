@@ -118,9 +118,7 @@ class DraftedSession:
             short = len(block.token_ids) < self.choice.block_size
             complete = len(verified.token_ids) == len(block.token_ids)
             judged = outcome.places(verified, nodes, short=short and complete, known=len(nodes) + 1)
-        self._observe(
-            Outcome(self.choice, len(block.token_ids), judged, self.waited, block.drafting_seconds)
-        )
+        self._observe(Outcome(self.choice, len(block.token_ids), judged, self.waited, block.drafting_seconds))
 
     def lose(self, waited: float | None = None) -> None:
         """What was asked for did not come."""

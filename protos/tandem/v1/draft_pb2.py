@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos.tandem.v1 import types_pb2 as protos_dot_tandem_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/tandem/v1/draft.proto\x12\ttandem.v1\x1a\x1cprotos/tandem/v1/types.proto\";\n\x0eProposeRequest\x12)\n\x07updates\x18\x01 \x03(\x0b\x32\x18.tandem.v1.SessionUpdate\"\x96\x01\n\rSessionUpdate\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x1f\n\x04open\x18\x02 \x01(\x0b\x32\x0f.tandem.v1.OpenH\x00\x12#\n\x06\x63ommit\x18\x03 \x01(\x0b\x32\x11.tandem.v1.CommitH\x00\x12!\n\x05\x63lose\x18\x04 \x01(\x0b\x32\x10.tandem.v1.CloseH\x00\x42\x08\n\x06update\"\x90\x04\n\x04Open\x12\x13\n\x0b\x66ingerprint\x18\x01 \x01(\t\x12\x17\n\x0fvocabulary_size\x18\x02 \x01(\r\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12\x15\n\rprompt_length\x18\x04 \x01(\r\x12+\n\x08sampling\x18\x05 \x01(\x0b\x32\x19.tandem.v1.SamplingParams\x12)\n\x04mode\x18\x06 \x01(\x0e\x32\x1b.tandem.v1.VerificationMode\x12\x12\n\nnoise_seed\x18\x07 \x01(\x06\x12\x12\n\nblock_size\x18\x08 \x01(\r\x12\x16\n\x0emax_block_size\x18\t \x01(\r\x12\x12\n\ntree_width\x18\n \x01(\r\x12\x15\n\rhidden_layers\x18\x0b \x03(\r\x12\x0f\n\x07publish\x18\x0c \x01(\x08\x12.\n\rhidden_states\x18\r \x01(\x0b\x32\x17.tandem.v1.HiddenStates\x12\x0f\n\x07grammar\x18\x0e \x01(\t\x12\x34\n\x0bheld_tokens\x18\x0f \x03(\x0b\x32\x1f.tandem.v1.Open.HeldTokensEntry\x12\x0e\n\x06tenant\x18\x10 \x01(\t\x12\x13\n\x0bhidden_size\x18\x11 \x01(\r\x12\r\n\x05\x61head\x18\x12 \x01(\r\x1a\x31\n\x0fHeldTokensEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"\xd8\x01\n\x06\x43ommit\x12\x13\n\x0b\x62\x61se_length\x18\x01 \x01(\r\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x04\x12\x16\n\x0e\x61\x63\x63\x65pted_nodes\x18\x03 \x03(\r\x12\x11\n\ttoken_ids\x18\x04 \x03(\r\x12\x12\n\nblock_size\x18\x05 \x01(\r\x12\x12\n\ntree_width\x18\x07 \x01(\r\x12.\n\rhidden_states\x18\x06 \x01(\x0b\x32\x17.tandem.v1.HiddenStates\x12\x15\n\rnext_block_id\x18\x08 \x01(\x04\x12\r\n\x05\x61head\x18\t \x01(\r\"\x07\n\x05\x43lose\"<\n\x0fProposeResponse\x12)\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x18.tandem.v1.SessionAnswer\"~\n\rSessionAnswer\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12!\n\x05\x62lock\x18\x02 \x01(\x0b\x32\x10.tandem.v1.BlockH\x00\x12,\n\x07refused\x18\x03 \x01(\x0b\x32\x19.tandem.v1.SessionRefusedH\x00\x42\x08\n\x06\x61nswer\"/\n\x0eSessionRefused\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x99\x01\n\x0b\x44raftStatus\x12\r\n\x05ready\x18\x01 \x01(\x08\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x15\n\rmodel_version\x18\x03 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\t\x12\x17\n\x0fvocabulary_size\x18\x05 \x01(\r\x12\x10\n\x08sessions\x18\x06 \x01(\r\x12\x14\n\x0cmax_sessions\x18\x07 \x01(\r2\x90\x01\n\x0c\x44raftService\x12\x44\n\x07Propose\x12\x19.tandem.v1.ProposeRequest\x1a\x1a.tandem.v1.ProposeResponse(\x01\x30\x01\x12:\n\x06Status\x12\x18.tandem.v1.StatusRequest\x1a\x16.tandem.v1.DraftStatusb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/tandem/v1/draft.proto\x12\ttandem.v1\x1a\x1cprotos/tandem/v1/types.proto\";\n\x0eProposeRequest\x12)\n\x07updates\x18\x01 \x03(\x0b\x32\x18.tandem.v1.SessionUpdate\"\x96\x01\n\rSessionUpdate\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x1f\n\x04open\x18\x02 \x01(\x0b\x32\x0f.tandem.v1.OpenH\x00\x12#\n\x06\x63ommit\x18\x03 \x01(\x0b\x32\x11.tandem.v1.CommitH\x00\x12!\n\x05\x63lose\x18\x04 \x01(\x0b\x32\x10.tandem.v1.CloseH\x00\x42\x08\n\x06update\"\xab\x04\n\x04Open\x12\x13\n\x0b\x66ingerprint\x18\x01 \x01(\t\x12\x17\n\x0fvocabulary_size\x18\x02 \x01(\r\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12\x15\n\rprompt_length\x18\x04 \x01(\r\x12+\n\x08sampling\x18\x05 \x01(\x0b\x32\x19.tandem.v1.SamplingParams\x12)\n\x04mode\x18\x06 \x01(\x0e\x32\x1b.tandem.v1.VerificationMode\x12\x12\n\nnoise_seed\x18\x07 \x01(\x06\x12\x12\n\nblock_size\x18\x08 \x01(\r\x12\x16\n\x0emax_block_size\x18\t \x01(\r\x12\x12\n\ntree_width\x18\n \x01(\r\x12\x15\n\rhidden_layers\x18\x0b \x03(\r\x12\x0f\n\x07publish\x18\x0c \x01(\x08\x12.\n\rhidden_states\x18\r \x01(\x0b\x32\x17.tandem.v1.HiddenStates\x12\x0f\n\x07grammar\x18\x0e \x01(\t\x12\x34\n\x0bheld_tokens\x18\x0f \x03(\x0b\x32\x1f.tandem.v1.Open.HeldTokensEntry\x12\x0e\n\x06tenant\x18\x10 \x01(\t\x12\x13\n\x0bhidden_size\x18\x11 \x01(\r\x12\r\n\x05\x61head\x18\x12 \x01(\r\x12\x19\n\x11shown_temperature\x18\x13 \x01(\x01\x1a\x31\n\x0fHeldTokensEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"\xd8\x01\n\x06\x43ommit\x12\x13\n\x0b\x62\x61se_length\x18\x01 \x01(\r\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x04\x12\x16\n\x0e\x61\x63\x63\x65pted_nodes\x18\x03 \x03(\r\x12\x11\n\ttoken_ids\x18\x04 \x03(\r\x12\x12\n\nblock_size\x18\x05 \x01(\r\x12\x12\n\ntree_width\x18\x07 \x01(\r\x12.\n\rhidden_states\x18\x06 \x01(\x0b\x32\x17.tandem.v1.HiddenStates\x12\x15\n\rnext_block_id\x18\x08 \x01(\x04\x12\r\n\x05\x61head\x18\t \x01(\r\"\x07\n\x05\x43lose\"<\n\x0fProposeResponse\x12)\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x18.tandem.v1.SessionAnswer\"~\n\rSessionAnswer\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12!\n\x05\x62lock\x18\x02 \x01(\x0b\x32\x10.tandem.v1.BlockH\x00\x12,\n\x07refused\x18\x03 \x01(\x0b\x32\x19.tandem.v1.SessionRefusedH\x00\x42\x08\n\x06\x61nswer\"/\n\x0eSessionRefused\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x99\x01\n\x0b\x44raftStatus\x12\r\n\x05ready\x18\x01 \x01(\x08\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x15\n\rmodel_version\x18\x03 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x04 \x01(\t\x12\x17\n\x0fvocabulary_size\x18\x05 \x01(\r\x12\x10\n\x08sessions\x18\x06 \x01(\r\x12\x14\n\x0cmax_sessions\x18\x07 \x01(\r2\x90\x01\n\x0c\x44raftService\x12\x44\n\x07Propose\x12\x19.tandem.v1.ProposeRequest\x1a\x1a.tandem.v1.ProposeResponse(\x01\x30\x01\x12:\n\x06Status\x12\x18.tandem.v1.StatusRequest\x1a\x16.tandem.v1.DraftStatusb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,21 +39,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SESSIONUPDATE']._serialized_start=135
   _globals['_SESSIONUPDATE']._serialized_end=285
   _globals['_OPEN']._serialized_start=288
-  _globals['_OPEN']._serialized_end=816
-  _globals['_OPEN_HELDTOKENSENTRY']._serialized_start=767
-  _globals['_OPEN_HELDTOKENSENTRY']._serialized_end=816
-  _globals['_COMMIT']._serialized_start=819
-  _globals['_COMMIT']._serialized_end=1035
-  _globals['_CLOSE']._serialized_start=1037
-  _globals['_CLOSE']._serialized_end=1044
-  _globals['_PROPOSERESPONSE']._serialized_start=1046
-  _globals['_PROPOSERESPONSE']._serialized_end=1106
-  _globals['_SESSIONANSWER']._serialized_start=1108
-  _globals['_SESSIONANSWER']._serialized_end=1234
-  _globals['_SESSIONREFUSED']._serialized_start=1236
-  _globals['_SESSIONREFUSED']._serialized_end=1283
-  _globals['_DRAFTSTATUS']._serialized_start=1286
-  _globals['_DRAFTSTATUS']._serialized_end=1439
-  _globals['_DRAFTSERVICE']._serialized_start=1442
-  _globals['_DRAFTSERVICE']._serialized_end=1586
+  _globals['_OPEN']._serialized_end=843
+  _globals['_OPEN_HELDTOKENSENTRY']._serialized_start=794
+  _globals['_OPEN_HELDTOKENSENTRY']._serialized_end=843
+  _globals['_COMMIT']._serialized_start=846
+  _globals['_COMMIT']._serialized_end=1062
+  _globals['_CLOSE']._serialized_start=1064
+  _globals['_CLOSE']._serialized_end=1071
+  _globals['_PROPOSERESPONSE']._serialized_start=1073
+  _globals['_PROPOSERESPONSE']._serialized_end=1133
+  _globals['_SESSIONANSWER']._serialized_start=1135
+  _globals['_SESSIONANSWER']._serialized_end=1261
+  _globals['_SESSIONREFUSED']._serialized_start=1263
+  _globals['_SESSIONREFUSED']._serialized_end=1310
+  _globals['_DRAFTSTATUS']._serialized_start=1313
+  _globals['_DRAFTSTATUS']._serialized_end=1466
+  _globals['_DRAFTSERVICE']._serialized_start=1469
+  _globals['_DRAFTSERVICE']._serialized_end=1613
 # @@protoc_insertion_point(module_scope)

@@ -116,6 +116,7 @@ class Open(_message.Message):
     TENANT_FIELD_NUMBER: _builtins.int
     HIDDEN_SIZE_FIELD_NUMBER: _builtins.int
     AHEAD_FIELD_NUMBER: _builtins.int
+    SHOWN_TEMPERATURE_FIELD_NUMBER: _builtins.int
     fingerprint: _builtins.str
     """of the target's vocabulary and special tokens"""
     vocabulary_size: _builtins.int
@@ -141,6 +142,8 @@ class Open(_message.Message):
     """of each of hidden_layers"""
     ahead: _builtins.int
     """as in Commit"""
+    shown_temperature: _builtins.float
+    """blocks declare what the draft believes at this temperature, before any"""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """all committed tokens, prompt first"""
@@ -182,10 +185,11 @@ class Open(_message.Message):
         tenant: _builtins.str = ...,
         hidden_size: _builtins.int = ...,
         ahead: _builtins.int = ...,
+        shown_temperature: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hidden_states", b"hidden_states", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead", b"ahead", "block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_layers", b"hidden_layers", "hidden_size", b"hidden_size", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "tenant", b"tenant", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead", b"ahead", "block_size", b"block_size", "fingerprint", b"fingerprint", "grammar", b"grammar", "held_tokens", b"held_tokens", "hidden_layers", b"hidden_layers", "hidden_size", b"hidden_size", "hidden_states", b"hidden_states", "max_block_size", b"max_block_size", "mode", b"mode", "noise_seed", b"noise_seed", "prompt_length", b"prompt_length", "publish", b"publish", "sampling", b"sampling", "shown_temperature", b"shown_temperature", "tenant", b"tenant", "token_ids", b"token_ids", "tree_width", b"tree_width", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -275,6 +275,7 @@ class Block(_message.Message):
         """Per token, where the mode needs q; empty: one-hot. Exactly what the token was drawn from given the tokens
         before it in the block: without those of its earlier siblings, the rest renormalised. Whether a token is
         in the block, and where, must not depend on what it or the tokens after it turned out to be.
+        Where Open.shown_temperature is set: the draft's belief before each token, at that temperature.
         """
 
     @_builtins.property

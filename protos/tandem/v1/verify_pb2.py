@@ -25,17 +25,21 @@ _sym_db = _symbol_database.Default()
 from protos.tandem.v1 import types_pb2 as protos_dot_tandem_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/tandem/v1/verify.proto\x12\ttandem.v1\x1a\x1cprotos/tandem/v1/types.proto\"(\n\x07Message\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"4\n\x0c\x43onversation\x12$\n\x08messages\x18\x01 \x03(\x0b\x32\x12.tandem.v1.Message\"\"\n\rTokenSequence\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\"\x7f\n\x06Prompt\x12/\n\x0c\x63onversation\x18\x01 \x01(\x0b\x32\x17.tandem.v1.ConversationH\x00\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12*\n\x06tokens\x18\x03 \x01(\x0b\x32\x18.tandem.v1.TokenSequenceH\x00\x42\x08\n\x06prompt\"l\n\x08Stopping\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x0c\n\x04stop\x18\x02 \x03(\t\x12\x16\n\x0estop_token_ids\x18\x03 \x03(\r\x12\x12\n\nignore_eos\x18\x04 \x01(\x08\x12\x12\n\nmin_tokens\x18\x05 \x01(\r\"\xa0\x01\n\x0bSpeculation\x12\x10\n\x08\x64isabled\x18\x01 \x01(\x08\x12)\n\x04mode\x18\x02 \x01(\x0e\x32\x1b.tandem.v1.VerificationMode\x12\x12\n\nblock_size\x18\x03 \x01(\r\x12,\n\nfact_check\x18\x04 \x01(\x0e\x32\x18.tandem.v1.FactCheckMode\x12\x12\n\ntree_width\x18\x05 \x01(\r\"\xde\x02\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12!\n\x06prompt\x18\x02 \x01(\x0b\x32\x11.tandem.v1.Prompt\x12+\n\x08sampling\x18\x03 \x01(\x0b\x32\x19.tandem.v1.SamplingParams\x12%\n\x08stopping\x18\x04 \x01(\x0b\x32\x13.tandem.v1.Stopping\x12+\n\x0bspeculation\x18\x05 \x01(\x0b\x32\x16.tandem.v1.Speculation\x12(\n\x06\x64rafts\x18\x06 \x03(\x0b\x32\x18.tandem.v1.DraftEndpoint\x12\x12\n\ncache_salt\x18\x07 \x01(\t\x12)\n\nconstraint\x18\x08 \x01(\x0b\x32\x15.tandem.v1.Constraint\x12\x19\n\x0ctop_logprobs\x18\t \x01(\rH\x00\x88\x01\x01\x42\x0f\n\r_top_logprobs\"\x8e\x01\n\x10GenerateResponse\x12%\n\x07started\x18\x01 \x01(\x0b\x32\x12.tandem.v1.StartedH\x00\x12!\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x10.tandem.v1.DeltaH\x00\x12\'\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x13.tandem.v1.FinishedH\x00\x42\x07\n\x05\x65vent\"v\n\x07Started\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12)\n\x04mode\x18\x03 \x01(\x0e\x32\x1b.tandem.v1.VerificationMode\x12\x1a\n\x12system_fingerprint\x18\x04 \x01(\t\"I\n\x0fTokenProvenance\x12&\n\x06origin\x18\x01 \x01(\x0e\x32\x16.tandem.v1.TokenOrigin\x12\x0e\n\x06source\x18\x02 \x01(\t\"u\n\nAnnotation\x12\x13\n\x0b\x66irst_token\x18\x01 \x01(\r\x12\x13\n\x0btoken_count\x18\x02 \x01(\r\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x0f\n\x07verdict\x18\x04 \x01(\t\x12\x0c\n\x04rule\x18\x05 \x01(\t\x12\x10\n\x08\x65vidence\x18\x06 \x01(\t\">\n\x0bScoredToken\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\x12\x0c\n\x04text\x18\x03 \x01(\x0c\"\\\n\rTokenLogprobs\x12&\n\x06\x63hosen\x18\x01 \x01(\x0b\x32\x16.tandem.v1.ScoredToken\x12#\n\x03top\x18\x02 \x03(\x0b\x32\x16.tandem.v1.ScoredToken\"\xb0\x01\n\x05\x44\x65lta\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12.\n\nprovenance\x18\x02 \x03(\x0b\x32\x1a.tandem.v1.TokenProvenance\x12\x0c\n\x04text\x18\x03 \x01(\t\x12*\n\x0b\x61nnotations\x18\x04 \x03(\x0b\x32\x15.tandem.v1.Annotation\x12*\n\x08logprobs\x18\x05 \x03(\x0b\x32\x18.tandem.v1.TokenLogprobs\"P\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\x12\x15\n\rcached_tokens\x18\x03 \x01(\r\"\xe0\x01\n\x10SpeculationStats\x12\r\n\x05steps\x18\x01 \x01(\r\x12\x0e\n\x06\x64rafts\x18\x02 \x01(\r\x12\x14\n\x0c\x64raft_tokens\x18\x03 \x01(\r\x12\x17\n\x0f\x61\x63\x63\x65pted_tokens\x18\x04 \x01(\r\x12\x1d\n\x15\x61\x63\x63\x65pted_per_position\x18\x05 \x03(\r\x12\x1c\n\x14\x64rafted_per_position\x18\x06 \x03(\r\x12\x14\n\x0cmissed_waits\x18\x07 \x01(\r\x12\x15\n\rvetoed_tokens\x18\x08 \x01(\r\x12\x14\n\x0ctags_missing\x18\t \x01(\r\"\x80\x01\n\x08\x46inished\x12\'\n\x06reason\x18\x01 \x01(\x0e\x32\x17.tandem.v1.FinishReason\x12\x1f\n\x05usage\x18\x02 \x01(\x0b\x32\x10.tandem.v1.Usage\x12*\n\x05stats\x18\x03 \x01(\x0b\x32\x1b.tandem.v1.SpeculationStats\"4\n\x0fTokenizeRequest\x12!\n\x06prompt\x18\x01 \x01(\x0b\x32\x11.tandem.v1.Prompt\"=\n\x10TokenizeResponse\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12\x16\n\x0e\x63ontext_length\x18\x02 \x01(\r\"&\n\x11\x44\x65tokenizeRequest\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\"\"\n\x12\x44\x65tokenizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x8c\x02\n\x0cVerifyStatus\x12\r\n\x05ready\x18\x01 \x01(\x08\x12\r\n\x05model\x18\x02 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x03 \x01(\t\x12\x17\n\x0fvocabulary_size\x18\x04 \x01(\r\x12\x16\n\x0e\x63ontext_length\x18\x05 \x01(\r\x12\x0f\n\x07running\x18\x06 \x01(\r\x12\x0f\n\x07waiting\x18\x07 \x01(\r\x12\x13\n\x0bmax_running\x18\x08 \x01(\r\x12\x16\n\x0ekv_blocks_free\x18\t \x01(\r\x12\x17\n\x0fkv_blocks_total\x18\n \x01(\r\x12\x0e\n\x06\x64\x65vice\x18\x0b \x01(\t\x12\x0f\n\x07weights\x18\x0c \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\r \x01(\t*\x90\x01\n\x0bTokenOrigin\x12\x1c\n\x18TOKEN_ORIGIN_UNSPECIFIED\x10\x00\x12\x17\n\x13TOKEN_ORIGIN_TARGET\x10\x01\x12\x16\n\x12TOKEN_ORIGIN_DRAFT\x10\x02\x12\x1a\n\x16TOKEN_ORIGIN_CORRECTED\x10\x03\x12\x16\n\x12TOKEN_ORIGIN_BONUS\x10\x04*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x32\xa3\x02\n\rVerifyService\x12\x45\n\x08Generate\x12\x1a.tandem.v1.GenerateRequest\x1a\x1b.tandem.v1.GenerateResponse0\x01\x12\x43\n\x08Tokenize\x12\x1a.tandem.v1.TokenizeRequest\x1a\x1b.tandem.v1.TokenizeResponse\x12I\n\nDetokenize\x12\x1c.tandem.v1.DetokenizeRequest\x1a\x1d.tandem.v1.DetokenizeResponse\x12;\n\x06Status\x12\x18.tandem.v1.StatusRequest\x1a\x17.tandem.v1.VerifyStatusb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/tandem/v1/verify.proto\x12\ttandem.v1\x1a\x1cprotos/tandem/v1/types.proto\"(\n\x07Message\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"4\n\x0c\x43onversation\x12$\n\x08messages\x18\x01 \x03(\x0b\x32\x12.tandem.v1.Message\"\"\n\rTokenSequence\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\"\x7f\n\x06Prompt\x12/\n\x0c\x63onversation\x18\x01 \x01(\x0b\x32\x17.tandem.v1.ConversationH\x00\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12*\n\x06tokens\x18\x03 \x01(\x0b\x32\x18.tandem.v1.TokenSequenceH\x00\x42\x08\n\x06prompt\"l\n\x08Stopping\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x0c\n\x04stop\x18\x02 \x03(\t\x12\x16\n\x0estop_token_ids\x18\x03 \x03(\r\x12\x12\n\nignore_eos\x18\x04 \x01(\x08\x12\x12\n\nmin_tokens\x18\x05 \x01(\r\"\xfc\x01\n\x0bSpeculation\x12\x10\n\x08\x64isabled\x18\x01 \x01(\x08\x12)\n\x04mode\x18\x02 \x01(\x0e\x32\x1b.tandem.v1.VerificationMode\x12\x12\n\nblock_size\x18\x03 \x01(\r\x12,\n\nfact_check\x18\x04 \x01(\x0e\x32\x18.tandem.v1.FactCheckMode\x12\x12\n\ntree_width\x18\x05 \x01(\r\x12!\n\x06policy\x18\x06 \x01(\x0b\x32\x11.tandem.v1.Policy\x12(\n\nvalidators\x18\x07 \x03(\x0b\x32\x14.tandem.v1.Validator\x12\r\n\x05trace\x18\x08 \x01(\x08\"\x80\x01\n\x06Policy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x35\n\nparameters\x18\x02 \x03(\x0b\x32!.tandem.v1.Policy.ParametersEntry\x1a\x31\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"}\n\tValidator\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x32\n\x07options\x18\x02 \x03(\x0b\x32!.tandem.v1.Validator.OptionsEntry\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xde\x02\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12!\n\x06prompt\x18\x02 \x01(\x0b\x32\x11.tandem.v1.Prompt\x12+\n\x08sampling\x18\x03 \x01(\x0b\x32\x19.tandem.v1.SamplingParams\x12%\n\x08stopping\x18\x04 \x01(\x0b\x32\x13.tandem.v1.Stopping\x12+\n\x0bspeculation\x18\x05 \x01(\x0b\x32\x16.tandem.v1.Speculation\x12(\n\x06\x64rafts\x18\x06 \x03(\x0b\x32\x18.tandem.v1.DraftEndpoint\x12\x12\n\ncache_salt\x18\x07 \x01(\t\x12)\n\nconstraint\x18\x08 \x01(\x0b\x32\x15.tandem.v1.Constraint\x12\x19\n\x0ctop_logprobs\x18\t \x01(\rH\x00\x88\x01\x01\x42\x0f\n\r_top_logprobs\"\x8e\x01\n\x10GenerateResponse\x12%\n\x07started\x18\x01 \x01(\x0b\x32\x12.tandem.v1.StartedH\x00\x12!\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x10.tandem.v1.DeltaH\x00\x12\'\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x13.tandem.v1.FinishedH\x00\x42\x07\n\x05\x65vent\"\x86\x01\n\x07Started\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12)\n\x04mode\x18\x03 \x01(\x0e\x32\x1b.tandem.v1.VerificationMode\x12\x1a\n\x12system_fingerprint\x18\x04 \x01(\t\x12\x0e\n\x06policy\x18\x05 \x01(\t\"I\n\x0fTokenProvenance\x12&\n\x06origin\x18\x01 \x01(\x0e\x32\x16.tandem.v1.TokenOrigin\x12\x0e\n\x06source\x18\x02 \x01(\t\"u\n\nAnnotation\x12\x13\n\x0b\x66irst_token\x18\x01 \x01(\r\x12\x13\n\x0btoken_count\x18\x02 \x01(\r\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x0f\n\x07verdict\x18\x04 \x01(\t\x12\x0c\n\x04rule\x18\x05 \x01(\t\x12\x10\n\x08\x65vidence\x18\x06 \x01(\t\">\n\x0bScoredToken\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\x12\x0c\n\x04text\x18\x03 \x01(\x0c\"\\\n\rTokenLogprobs\x12&\n\x06\x63hosen\x18\x01 \x01(\x0b\x32\x16.tandem.v1.ScoredToken\x12#\n\x03top\x18\x02 \x03(\x0b\x32\x16.tandem.v1.ScoredToken\"\xb0\x01\n\x05\x44\x65lta\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12.\n\nprovenance\x18\x02 \x03(\x0b\x32\x1a.tandem.v1.TokenProvenance\x12\x0c\n\x04text\x18\x03 \x01(\t\x12*\n\x0b\x61nnotations\x18\x04 \x03(\x0b\x32\x15.tandem.v1.Annotation\x12*\n\x08logprobs\x18\x05 \x03(\x0b\x32\x18.tandem.v1.TokenLogprobs\"P\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\x12\x15\n\rcached_tokens\x18\x03 \x01(\r\"\x89\x02\n\x10SpeculationStats\x12\r\n\x05steps\x18\x01 \x01(\r\x12\x0e\n\x06\x64rafts\x18\x02 \x01(\r\x12\x14\n\x0c\x64raft_tokens\x18\x03 \x01(\r\x12\x17\n\x0f\x61\x63\x63\x65pted_tokens\x18\x04 \x01(\r\x12\x1d\n\x15\x61\x63\x63\x65pted_per_position\x18\x05 \x03(\r\x12\x1c\n\x14\x64rafted_per_position\x18\x06 \x03(\r\x12\x14\n\x0cmissed_waits\x18\x07 \x01(\r\x12\x15\n\rvetoed_tokens\x18\x08 \x01(\r\x12\x14\n\x0ctags_missing\x18\t \x01(\r\x12\x16\n\x0estrayed_tokens\x18\n \x01(\r\x12\x0f\n\x07nkl_sum\x18\x0b \x01(\x01\"\x80\x01\n\x08\x46inished\x12\'\n\x06reason\x18\x01 \x01(\x0e\x32\x17.tandem.v1.FinishReason\x12\x1f\n\x05usage\x18\x02 \x01(\x0b\x32\x10.tandem.v1.Usage\x12*\n\x05stats\x18\x03 \x01(\x0b\x32\x1b.tandem.v1.SpeculationStats\"4\n\x0fTokenizeRequest\x12!\n\x06prompt\x18\x01 \x01(\x0b\x32\x11.tandem.v1.Prompt\"=\n\x10TokenizeResponse\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12\x16\n\x0e\x63ontext_length\x18\x02 \x01(\r\"&\n\x11\x44\x65tokenizeRequest\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\"\"\n\x12\x44\x65tokenizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x8c\x02\n\x0cVerifyStatus\x12\r\n\x05ready\x18\x01 \x01(\x08\x12\r\n\x05model\x18\x02 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x03 \x01(\t\x12\x17\n\x0fvocabulary_size\x18\x04 \x01(\r\x12\x16\n\x0e\x63ontext_length\x18\x05 \x01(\r\x12\x0f\n\x07running\x18\x06 \x01(\r\x12\x0f\n\x07waiting\x18\x07 \x01(\r\x12\x13\n\x0bmax_running\x18\x08 \x01(\r\x12\x16\n\x0ekv_blocks_free\x18\t \x01(\r\x12\x17\n\x0fkv_blocks_total\x18\n \x01(\r\x12\x0e\n\x06\x64\x65vice\x18\x0b \x01(\t\x12\x0f\n\x07weights\x18\x0c \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\r \x01(\t*\x90\x01\n\x0bTokenOrigin\x12\x1c\n\x18TOKEN_ORIGIN_UNSPECIFIED\x10\x00\x12\x17\n\x13TOKEN_ORIGIN_TARGET\x10\x01\x12\x16\n\x12TOKEN_ORIGIN_DRAFT\x10\x02\x12\x1a\n\x16TOKEN_ORIGIN_CORRECTED\x10\x03\x12\x16\n\x12TOKEN_ORIGIN_BONUS\x10\x04*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x32\xa3\x02\n\rVerifyService\x12\x45\n\x08Generate\x12\x1a.tandem.v1.GenerateRequest\x1a\x1b.tandem.v1.GenerateResponse0\x01\x12\x43\n\x08Tokenize\x12\x1a.tandem.v1.TokenizeRequest\x1a\x1b.tandem.v1.TokenizeResponse\x12I\n\nDetokenize\x12\x1c.tandem.v1.DetokenizeRequest\x1a\x1d.tandem.v1.DetokenizeResponse\x12;\n\x06Status\x12\x18.tandem.v1.StatusRequest\x1a\x17.tandem.v1.VerifyStatusb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.tandem.v1.verify_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TOKENORIGIN']._serialized_start=2662
-  _globals['_TOKENORIGIN']._serialized_end=2806
-  _globals['_FINISHREASON']._serialized_start=2808
-  _globals['_FINISHREASON']._serialized_end=2903
+  _globals['_POLICY_PARAMETERSENTRY']._loaded_options = None
+  _globals['_POLICY_PARAMETERSENTRY']._serialized_options = b'8\001'
+  _globals['_VALIDATOR_OPTIONSENTRY']._loaded_options = None
+  _globals['_VALIDATOR_OPTIONSENTRY']._serialized_options = b'8\001'
+  _globals['_TOKENORIGIN']._serialized_start=3070
+  _globals['_TOKENORIGIN']._serialized_end=3214
+  _globals['_FINISHREASON']._serialized_start=3216
+  _globals['_FINISHREASON']._serialized_end=3311
   _globals['_MESSAGE']._serialized_start=74
   _globals['_MESSAGE']._serialized_end=114
   _globals['_CONVERSATION']._serialized_start=116
@@ -47,39 +51,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STOPPING']._serialized_start=335
   _globals['_STOPPING']._serialized_end=443
   _globals['_SPECULATION']._serialized_start=446
-  _globals['_SPECULATION']._serialized_end=606
-  _globals['_GENERATEREQUEST']._serialized_start=609
-  _globals['_GENERATEREQUEST']._serialized_end=959
-  _globals['_GENERATERESPONSE']._serialized_start=962
-  _globals['_GENERATERESPONSE']._serialized_end=1104
-  _globals['_STARTED']._serialized_start=1106
-  _globals['_STARTED']._serialized_end=1224
-  _globals['_TOKENPROVENANCE']._serialized_start=1226
-  _globals['_TOKENPROVENANCE']._serialized_end=1299
-  _globals['_ANNOTATION']._serialized_start=1301
-  _globals['_ANNOTATION']._serialized_end=1418
-  _globals['_SCOREDTOKEN']._serialized_start=1420
-  _globals['_SCOREDTOKEN']._serialized_end=1482
-  _globals['_TOKENLOGPROBS']._serialized_start=1484
-  _globals['_TOKENLOGPROBS']._serialized_end=1576
-  _globals['_DELTA']._serialized_start=1579
-  _globals['_DELTA']._serialized_end=1755
-  _globals['_USAGE']._serialized_start=1757
-  _globals['_USAGE']._serialized_end=1837
-  _globals['_SPECULATIONSTATS']._serialized_start=1840
-  _globals['_SPECULATIONSTATS']._serialized_end=2064
-  _globals['_FINISHED']._serialized_start=2067
-  _globals['_FINISHED']._serialized_end=2195
-  _globals['_TOKENIZEREQUEST']._serialized_start=2197
-  _globals['_TOKENIZEREQUEST']._serialized_end=2249
-  _globals['_TOKENIZERESPONSE']._serialized_start=2251
-  _globals['_TOKENIZERESPONSE']._serialized_end=2312
-  _globals['_DETOKENIZEREQUEST']._serialized_start=2314
-  _globals['_DETOKENIZEREQUEST']._serialized_end=2352
-  _globals['_DETOKENIZERESPONSE']._serialized_start=2354
-  _globals['_DETOKENIZERESPONSE']._serialized_end=2388
-  _globals['_VERIFYSTATUS']._serialized_start=2391
-  _globals['_VERIFYSTATUS']._serialized_end=2659
-  _globals['_VERIFYSERVICE']._serialized_start=2906
-  _globals['_VERIFYSERVICE']._serialized_end=3197
+  _globals['_SPECULATION']._serialized_end=698
+  _globals['_POLICY']._serialized_start=701
+  _globals['_POLICY']._serialized_end=829
+  _globals['_POLICY_PARAMETERSENTRY']._serialized_start=780
+  _globals['_POLICY_PARAMETERSENTRY']._serialized_end=829
+  _globals['_VALIDATOR']._serialized_start=831
+  _globals['_VALIDATOR']._serialized_end=956
+  _globals['_VALIDATOR_OPTIONSENTRY']._serialized_start=910
+  _globals['_VALIDATOR_OPTIONSENTRY']._serialized_end=956
+  _globals['_GENERATEREQUEST']._serialized_start=959
+  _globals['_GENERATEREQUEST']._serialized_end=1309
+  _globals['_GENERATERESPONSE']._serialized_start=1312
+  _globals['_GENERATERESPONSE']._serialized_end=1454
+  _globals['_STARTED']._serialized_start=1457
+  _globals['_STARTED']._serialized_end=1591
+  _globals['_TOKENPROVENANCE']._serialized_start=1593
+  _globals['_TOKENPROVENANCE']._serialized_end=1666
+  _globals['_ANNOTATION']._serialized_start=1668
+  _globals['_ANNOTATION']._serialized_end=1785
+  _globals['_SCOREDTOKEN']._serialized_start=1787
+  _globals['_SCOREDTOKEN']._serialized_end=1849
+  _globals['_TOKENLOGPROBS']._serialized_start=1851
+  _globals['_TOKENLOGPROBS']._serialized_end=1943
+  _globals['_DELTA']._serialized_start=1946
+  _globals['_DELTA']._serialized_end=2122
+  _globals['_USAGE']._serialized_start=2124
+  _globals['_USAGE']._serialized_end=2204
+  _globals['_SPECULATIONSTATS']._serialized_start=2207
+  _globals['_SPECULATIONSTATS']._serialized_end=2472
+  _globals['_FINISHED']._serialized_start=2475
+  _globals['_FINISHED']._serialized_end=2603
+  _globals['_TOKENIZEREQUEST']._serialized_start=2605
+  _globals['_TOKENIZEREQUEST']._serialized_end=2657
+  _globals['_TOKENIZERESPONSE']._serialized_start=2659
+  _globals['_TOKENIZERESPONSE']._serialized_end=2720
+  _globals['_DETOKENIZEREQUEST']._serialized_start=2722
+  _globals['_DETOKENIZEREQUEST']._serialized_end=2760
+  _globals['_DETOKENIZERESPONSE']._serialized_start=2762
+  _globals['_DETOKENIZERESPONSE']._serialized_end=2796
+  _globals['_VERIFYSTATUS']._serialized_start=2799
+  _globals['_VERIFYSTATUS']._serialized_end=3067
+  _globals['_VERIFYSERVICE']._serialized_start=3314
+  _globals['_VERIFYSERVICE']._serialized_end=3605
 # @@protoc_insertion_point(module_scope)

@@ -209,6 +209,9 @@ class Speculation(_message.Message):
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
     FACT_CHECK_FIELD_NUMBER: _builtins.int
     TREE_WIDTH_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    VALIDATORS_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
     disabled: _builtins.bool
     mode: _types_pb2.VerificationMode.ValueType
     block_size: _builtins.int
@@ -216,6 +219,16 @@ class Speculation(_message.Message):
     fact_check: _types_pb2.FactCheckMode.ValueType
     tree_width: _builtins.int
     """most guesses that may follow the same text; unset: the deployment's"""
+    trace: _builtins.bool
+    """tell how every token came to be"""
+    @_builtins.property
+    def policy(self) -> Global___Policy:
+        """unset: the deployment's, by default none: lossless"""
+
+    @_builtins.property
+    def validators(self) -> _containers.RepeatedCompositeFieldContainer[Global___Validator]:
+        """drafted blocks are cut where one of them says so"""
+
     def __init__(
         self,
         *,
@@ -224,14 +237,107 @@ class Speculation(_message.Message):
         block_size: _builtins.int = ...,
         fact_check: _types_pb2.FactCheckMode.ValueType = ...,
         tree_width: _builtins.int = ...,
+        policy: Global___Policy | None = ...,
+        validators: _abc.Iterable[Global___Validator] | None = ...,
+        trace: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "disabled", b"disabled", "fact_check", b"fact_check", "mode", b"mode", "tree_width", b"tree_width"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_size", b"block_size", "disabled", b"disabled", "fact_check", b"fact_check", "mode", b"mode", "policy", b"policy", "trace", b"trace", "tree_width", b"tree_width", "validators", b"validators"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Speculation: _TypeAlias = Speculation  # noqa: Y015
+
+@_typing.final
+class Policy(_message.Message):
+    """A lossy rule of acceptance, by name; what is not among its parameters has its default."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ParametersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    @_builtins.property
+    def parameters(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        parameters: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "parameters", b"parameters"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Policy: _TypeAlias = Policy  # noqa: Y015
+
+@_typing.final
+class Validator(_message.Message):
+    """What drafted text must be, by name, such as python or regex."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class OptionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    @_builtins.property
+    def options(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        options: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "options", b"options"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Validator: _TypeAlias = Validator  # noqa: Y015
 
 @_typing.final
 class GenerateRequest(_message.Message):
@@ -326,11 +432,14 @@ class Started(_message.Message):
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
     SYSTEM_FINGERPRINT_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     prompt_tokens: _builtins.int
     mode: _types_pb2.VerificationMode.ValueType
     system_fingerprint: _builtins.str
     """target, weights and numerics; same value, same seed: same tokens"""
+    policy: _builtins.str
+    """the lossy policy; empty: lossless"""
     def __init__(
         self,
         *,
@@ -338,10 +447,11 @@ class Started(_message.Message):
         prompt_tokens: _builtins.int = ...,
         mode: _types_pb2.VerificationMode.ValueType = ...,
         system_fingerprint: _builtins.str = ...,
+        policy: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "model", b"model", "prompt_tokens", b"prompt_tokens", "system_fingerprint", b"system_fingerprint"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "model", b"model", "policy", b"policy", "prompt_tokens", b"prompt_tokens", "system_fingerprint", b"system_fingerprint"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -546,6 +656,8 @@ class SpeculationStats(_message.Message):
     MISSED_WAITS_FIELD_NUMBER: _builtins.int
     VETOED_TOKENS_FIELD_NUMBER: _builtins.int
     TAGS_MISSING_FIELD_NUMBER: _builtins.int
+    STRAYED_TOKENS_FIELD_NUMBER: _builtins.int
+    NKL_SUM_FIELD_NUMBER: _builtins.int
     steps: _builtins.int
     """verify passes that yielded tokens"""
     drafts: _builtins.int
@@ -559,6 +671,10 @@ class SpeculationStats(_message.Message):
     vetoed_tokens: _builtins.int
     tags_missing: _builtins.int
     """blocks verified before their tag came"""
+    strayed_tokens: _builtins.int
+    """delivered under a lossy policy though the target would have chosen others"""
+    nkl_sum: _builtins.float
+    """over accepted_tokens under a lossy policy: KL(draft || target) / log(vocabulary)"""
     @_builtins.property
     def accepted_per_position(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -575,10 +691,12 @@ class SpeculationStats(_message.Message):
         missed_waits: _builtins.int = ...,
         vetoed_tokens: _builtins.int = ...,
         tags_missing: _builtins.int = ...,
+        strayed_tokens: _builtins.int = ...,
+        nkl_sum: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_per_position", b"accepted_per_position", "accepted_tokens", b"accepted_tokens", "draft_tokens", b"draft_tokens", "drafted_per_position", b"drafted_per_position", "drafts", b"drafts", "missed_waits", b"missed_waits", "steps", b"steps", "tags_missing", b"tags_missing", "vetoed_tokens", b"vetoed_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_per_position", b"accepted_per_position", "accepted_tokens", b"accepted_tokens", "draft_tokens", b"draft_tokens", "drafted_per_position", b"drafted_per_position", "drafts", b"drafts", "missed_waits", b"missed_waits", "nkl_sum", b"nkl_sum", "steps", b"steps", "strayed_tokens", b"strayed_tokens", "tags_missing", b"tags_missing", "vetoed_tokens", b"vetoed_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

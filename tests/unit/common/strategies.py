@@ -18,6 +18,7 @@ from common.types import (
     Mode,
     Origin,
     Plan,
+    PolicyChoice,
     Provenance,
     RouteRequest,
     SamplingParams,
@@ -28,6 +29,7 @@ from common.types import (
     Stopping,
     TokenLogprobs,
     Usage,
+    ValidatorChoice,
 )
 
 uint32 = st.integers(0, 2**32 - 1)
@@ -90,6 +92,7 @@ opens = st.builds(
     hidden_size=uint32,
     hidden_states=hidden_states,
     tenant=texts,
+    shown_temperature=st.floats(0, 2),
 )
 commits = st.builds(
     Commit,
@@ -105,6 +108,8 @@ commits = st.builds(
 updates = opens | commits | st.builds(Close, session_id=names)
 answers = st.builds(Proposed, names, blocks) | st.builds(Refused, names, texts, texts)
 
+policies = st.builds(PolicyChoice, names, st.dictionaries(names, st.floats(-10, 10), max_size=3))
+validators = st.builds(ValidatorChoice, names, st.dictionaries(names, texts, max_size=3))
 prompts = st.lists(st.builds(Message, texts, texts), max_size=3).map(tuple) | texts | token_ids
 modes_and_checks = st.tuples(st.none() | st.sampled_from(Mode), st.sampled_from(FactCheck)).filter(
     lambda pair: pair != (Mode.REJECTION, FactCheck.VETO)
@@ -129,6 +134,9 @@ generate_requests = st.builds(
             mode=st.just(pair[0]),
             block_size=st.none() | counts,
             fact_check=st.just(pair[1]),
+            policy=st.none() | policies if pair[0] is None else st.none(),
+            validators=st.lists(validators, max_size=3).map(tuple),
+            trace=st.booleans(),
         )
     ),
     drafts=endpoints,
@@ -136,7 +144,7 @@ generate_requests = st.builds(
     constraint=constraints,
     top_logprobs=st.none() | st.integers(0, 20),
 )
-started = st.builds(Started, texts, uint32, st.sampled_from(Mode), texts)
+started = st.builds(Started, texts, uint32, st.sampled_from(Mode), texts, texts)
 scored = st.builds(ScoredToken, uint32, st.floats(-100, 0, width=32), st.binary(max_size=4))
 deltas = st.builds(
     Delta,
@@ -155,7 +163,18 @@ finished = st.builds(
     reason=st.sampled_from(FinishReason),
     usage=st.builds(Usage, uint32, uint32, uint32),
     stats=st.builds(
-        SpeculationStats, uint32, uint32, uint32, uint32, token_ids, token_ids, uint32, uint32, uint32
+        SpeculationStats,
+        uint32,
+        uint32,
+        uint32,
+        uint32,
+        token_ids,
+        token_ids,
+        uint32,
+        uint32,
+        uint32,
+        uint32,
+        st.floats(0, 1e6),
     ),
 )
 events = started | deltas | finished

@@ -15,6 +15,7 @@ from tests.unit.gateway.requests import CHAT, COMPLETIONS, chat_body, completion
 TANDEM = {
     "prompt_class": "chat",
     "mode": "rejection",
+    "policy": "lossless",
     "drafts": ["small", "ngram"],
     "speculation": {
         "steps": 4,
@@ -29,6 +30,7 @@ TANDEM = {
         "vetoed_tokens": 1,
         "tags_missing": 2,
     },
+    "deviation": None,
     "annotations": [],
 }
 USAGE = {
