@@ -29,6 +29,8 @@ class Block:
     or what was believed there, where ``Open.shown_temperature`` asks for that.
     ``sources[i]`` says who guessed token i; empty: all come from ``source``. ``assumed``, the last of the
     ``base_length`` tokens, are not committed: the block was drafted ahead, in case they will be.
+    ``disagreements[i]``: of a pool's sources, how far apart the closest two are at the position of token i,
+    as KL / log(vocabulary); below 0: one spoke alone. Empty: not known.
     """
 
     block_id: int
@@ -43,6 +45,7 @@ class Block:
     drafting_seconds: float = 0.0
     sources: tuple[str, ...] = ()
     assumed: tuple[int, ...] = ()
+    disagreements: tuple[float, ...] = ()
 
     @property
     def tree(self) -> tuple[int, ...]:
@@ -75,6 +78,7 @@ class Block:
             distributions=tuple(self.distributions[node] for node in nodes) if self.distributions else (),
             confidences=tuple(self.confidences[node] for node in nodes) if self.confidences else (),
             sources=tuple(self.sources[node] for node in nodes) if self.sources else (),
+            disagreements=tuple(self.disagreements[node] for node in nodes) if self.disagreements else (),
         )
 
 

@@ -27,7 +27,8 @@ class Config:
         model: the target, as the verify service names it; ``ngram`` reads its tokenizer only.
         draft_model: the smaller model of ``model``, named like ``model``.
         vocabulary_file: the tokens that the head of ``draft_model`` keeps, JSON or safetensors; empty: all.
-        pool: ``merge`` puts the guesses of all sources into one tree; ``best`` asks the one that does best.
+        pool: ``merge`` puts the guesses of all sources into one tree; ``best`` asks the one that does best;
+            ``rounds`` asks the next after a rejection.
         cascade_tiny, cascade_middle: the sources that guess and filter in ``cascade``.
         cascade_threshold: the belief of ``cascade_middle`` from which on a guess stands.
         head: a file of the head of ``eagle`` or ``medusa``; empty: the one shipped for the target.
@@ -52,7 +53,7 @@ class Config:
     model: str = "smollm2-135m-instruct"
     draft_model: str = ""
     vocabulary_file: str = ""
-    pool: Literal["merge", "best"] = "merge"
+    pool: Literal["merge", "best", "rounds"] = "merge"
     cascade_tiny: str = "ngram"
     cascade_middle: Literal["self", "model"] = "self"
     cascade_threshold: Annotated[float, Field(ge=0, le=1)] = 0.1

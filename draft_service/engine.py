@@ -206,12 +206,13 @@ class DraftEngine:
             base_length=len(session.tokens),
             token_ids=guess.token_ids,
             parents=guess.parents,
-            distributions=guess.distributions,
+            distributions=guess.distributions or guess.shown,
             confidences=guess.confidences,
             source=self._source.name,
             model_version=self._source.model_version,
             drafting_seconds=seconds,
             sources=guess.sources,
+            disagreements=guess.disagreements,
             assumed=tuple(session.tokens[session.num_committed :]),
         )
 

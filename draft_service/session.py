@@ -32,7 +32,7 @@ class Session:
         tree_width: most of them that may follow the same text; 1: a chain is wanted. Never above ``widest``.
         depth: most of them that may follow each other; 0: any number.
         allowed: which tokens may come next; None: all, as far as this draft knows.
-        grammar, tenant: as in ``draft_types.Open``.
+        grammar, tenant, vocabulary_size, shown_temperature: as in ``draft_types.Open``.
         states: the target's hidden states of the latest committed positions; None: none are sent.
         hidden_layers: of which layers.
         proposed: tokens and parents of the latest blocks by id; the next commit accepts a branch of one.
@@ -57,6 +57,8 @@ class Session:
     hidden_layers: tuple[int, ...] = ()
     proposed: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     depth: int = 0
+    vocabulary_size: int = 0
+    shown_temperature: float = 0.0
     assumed: int = 0
     ahead: Ahead = field(default_factory=Ahead)
     ready: Prepared | None = None
@@ -83,6 +85,8 @@ class Session:
             tenant=update.tenant,
             states=states,
             hidden_layers=update.hidden_layers,
+            vocabulary_size=update.vocabulary_size,
+            shown_temperature=update.shown_temperature,
         )
         session.ahead.allow(session.may_go_ahead(update.ahead), session.block_size, session.tree_width)
         return session

@@ -115,7 +115,7 @@ class NamedPolicy(_Closed):
     """Its parameters beside the name: which there are, the policy says."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, float]
+    __pydantic_extra__: dict[str, float | bool]
     name: Annotated[str, Field(min_length=1, max_length=64)]
 
 

@@ -12,11 +12,24 @@ from common import trees
 from common.allowed import FOR_EVER, Allowed
 from common.errors import InvalidRequest
 from common.model.tokenizer import Tokenizer
-from common.types import DraftEndpoint, FactCheck, GenerateRequest, Mode, Prompt, Stopping
+from common.types import (
+    LOSSLESS,
+    DraftEndpoint,
+    FactCheck,
+    GenerateRequest,
+    Mode,
+    PolicyChoice,
+    Prompt,
+    Stopping,
+)
+from verify_service.acceptance import embedding, policies
+from verify_service.acceptance.lossy import Policy
 from verify_service.constraints import Constraints
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
 from verify_service.sequence import Sequence
+
+_LOSSLESS = PolicyChoice(LOSSLESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +41,7 @@ class Admission:
         tree_width: guesses after the same text where a request does not say.
         fact_checks: whether verdicts can be had.
         constraints: None: this target cannot be held to a grammar.
+        policy: of requests that name none.
         own_draft: who drafts where the plan names nobody; None: nobody. What it guesses is not published, so
             answers that are checked do without.
     """
@@ -45,6 +59,7 @@ class Admission:
     tree_width: int = 1
     max_tree_width: int = trees.MAX_WIDTH
     own_draft: DraftEndpoint | None = None
+    policy: PolicyChoice = _LOSSLESS
 
     async def sequence(self, request: GenerateRequest) -> Sequence:
         """Raises InvalidRequest naming the field that cannot be served."""
@@ -52,7 +67,8 @@ class Admission:
         prompt = await self.tokenize(request.prompt)
         self._check(request, prompt)
         seed = request.sampling.seed
-        mode = _mode(request)
+        policy = await self._policy(request)
+        mode = Mode.KEYED if policy else _mode(request)
         most = self.context_length - len(prompt)
         max_tokens = min(request.stopping.max_tokens or most, most)
         if request.stopping.min_tokens > max_tokens:
@@ -71,7 +87,16 @@ class Admission:
             output=Output(self.tokenizer, prompt, _ends(request), self.eos_token_ids, max_tokens),
             allowed=await self._allowed(request),
             facts=None if fact_check is FactCheck.OFF else FactCheckSession(fact_check),
+            policy=policy,
         )
+
+    async def _policy(self, request: GenerateRequest) -> Policy | None:
+        """Off the event loop: a policy may have a model to load."""
+        resources = policies.Resources(self._token_text, embedding.load)
+        return await asyncio.to_thread(policies.make, request.speculation.policy or self.policy, resources)
+
+    def _token_text(self, token_id: int) -> str:
+        return self.tokenizer.token_bytes(token_id).decode(errors="replace")
 
     def _drafted(self, request: GenerateRequest) -> GenerateRequest:
         checked = request.speculation.fact_check is not FactCheck.OFF

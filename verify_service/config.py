@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from common.config import LogLevel, Port, Positive, RedisUrl
-from common.errors import ConfigError
+from common.errors import ConfigError, InvalidRequest
 from common.model.names import BackendName, WeightsName
 from common.trees import MAX_WIDTH
+from common.types import LOSSLESS, PolicyChoice
+from verify_service.acceptance import embedding, policies
 from verify_service.drafts.control.registry import PolicyName
 
+_POLICY: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, str | float])
 Milliseconds = Annotated[float, Field(ge=0, le=60_000)]
 
 
@@ -33,6 +37,8 @@ class Config:
             blocks' acceptance, or nothing, as many as there may be.
         block_size: most guesses asked for per block when a request does not say.
         tree_width: guesses that may follow the same text when a request does not say; 1: chains.
+        policy: how guesses are judged where a request does not say: ``lossless``, the name of a lossy policy,
+            or a JSON object with its name and parameters.
         min_batch: fewest sequences running with which drafts are used.
         max_batch: most; 0: any number.
         min_confidence: where a draft is less sure of its guesses together, a block ends.
@@ -69,6 +75,7 @@ class Config:
     max_block_size: Annotated[int, Field(ge=1, le=64)] = 64
     tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 1
     max_tree_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = MAX_WIDTH
+    policy: str = LOSSLESS
     min_batch: Positive = 1
     max_batch: Annotated[int, Field(ge=0)] = 0
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.25
@@ -87,8 +94,25 @@ class Config:
     def __post_init__(self) -> None:
         _check_at_most("BLOCK_SIZE", self.block_size, self.max_block_size)
         _check_at_most("TREE_WIDTH", self.tree_width, self.max_tree_width)
+        _ = self.default_policy
         if self.max_batch:
             _check_at_most("MIN_BATCH", self.min_batch, self.max_batch, "MAX_BATCH")
+
+    @property
+    def default_policy(self) -> PolicyChoice:
+        """Raises ConfigError where ``policy`` is none."""
+        given: object = {"name": self.policy}
+        try:
+            if self.policy.startswith("{"):
+                given = json.loads(self.policy)
+            written = _POLICY.validate_python(given)
+            choice = PolicyChoice(written.pop("name"), written)
+            policies.make(choice, policies.Resources(str, embedding.load))
+        except (ValueError, KeyError, InvalidRequest) as error:
+            reason = getattr(error, "message", "") or "neither a name nor a JSON object with name and numbers"
+            field = "TANDEM_VERIFY_POLICY"
+            raise ConfigError(f"{field}: {reason}", field=field) from None
+        return choice
 
     @property
     def served_name(self) -> str:

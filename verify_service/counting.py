@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence as Seq
 
 from common import trees
 from common.draft_types import Block
 from common.types import SpeculationStats
 from verify_service import metrics
+from verify_service.acceptance.lossy import Deviation
 from verify_service.scheduler import Work
+from verify_service.sequence import Sequence
 
 
-def count_step(item: Work, nodes: Sequence[int], delivered: int) -> None:
+def count_step(item: Work, nodes: Seq[int], delivered: int) -> None:
     """``nodes``: the guesses that were delivered, of the tokens that were."""
     stats, guesses = item.sequence.stats, len(item.guesses)
     stats.steps += 1
@@ -30,6 +32,19 @@ def count_step(item: Work, nodes: Sequence[int], delivered: int) -> None:
     _count_by_source(item.block, nodes)
 
 
+def count_deviations(sequence: Sequence, deviations: Seq[Deviation], delivered: int) -> None:
+    """How far the policy strayed with the guesses that were delivered, among so many tokens."""
+    if sequence.policy is None:
+        return
+    name, strayed = sequence.policy.name, sum(deviation.strayed for deviation in deviations)
+    sequence.stats.strayed_tokens += strayed
+    sequence.stats.nkl_sum += sum(deviation.nkl for deviation in deviations)
+    metrics.POLICY_TOKENS.labels(name, "strayed").inc(strayed)
+    metrics.POLICY_TOKENS.labels(name, "target").inc(delivered - strayed)
+    for deviation in deviations:
+        metrics.POLICY_NKL.labels(name).observe(deviation.nkl)
+
+
 def _count_by_position(stats: SpeculationStats, block: Block, accepted: int) -> None:
     drafted = Counter(trees.depths(block.tree))
     missing = len(drafted) - len(stats.drafted_per_position)
@@ -42,7 +57,7 @@ def _count_by_position(stats: SpeculationStats, block: Block, accepted: int) -> 
         metrics.ACCEPTED_PER_POSITION.labels(str(position)).inc(position < accepted)
 
 
-def _count_by_source(block: Block, nodes: Sequence[int]) -> None:
+def _count_by_source(block: Block, nodes: Seq[int]) -> None:
     accepted = Counter(block.source_of(node) for node in nodes)
     for source, count in Counter(map(block.source_of, range(len(block.token_ids)))).items():
         label = metrics.SOURCES.of(source)

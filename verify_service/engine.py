@@ -33,8 +33,9 @@ from common.types import (
 )
 from verify_service import metrics
 from verify_service.acceptance import ACCEPTANCE, Acceptance, TargetRows, Verdict
+from verify_service.acceptance.lossy import Deviation, deviations
 from verify_service.admission import Admission
-from verify_service.counting import count_step
+from verify_service.counting import count_deviations, count_step
 from verify_service.drafts.hub import DraftHub
 from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.logprobs import token_logprobs
@@ -52,6 +53,7 @@ log = logging.get("engine")
 class _Judged:
     verdict: Verdict
     logprobs: tuple[TokenLogprobs, ...] = ()
+    deviations: tuple[Deviation, ...] = ()  # of the guesses that stand under a lossy policy
     ahead: tuple[int, ...] = ()  # what is likeliest after the rows that look ahead
 
 
@@ -112,6 +114,8 @@ class Engine:
         sequence = await self._admission.sequence(request)
         self._scheduler.add(sequence)
         metrics.PROMPT_TOKENS.inc(sequence.prompt_length)
+        if sequence.policy:
+            metrics.POLICY_REQUESTS.labels(sequence.policy.name).inc()
         if sequence.facts:
             self._tags.watch(sequence.session_id, sequence.facts)
         self._arrived.set()
@@ -121,6 +125,7 @@ class Engine:
                 sequence.prompt_length,
                 sequence.mode,
                 self._admission.system_fingerprint,
+                sequence.policy.name if sequence.policy else "",
             )
             async with aclosing(self._events(sequence)) as events:
                 async for event in events:
@@ -257,10 +262,12 @@ class Engine:
             target = TargetRows(
                 logits, sampling, sequence.tokens, sequence.prompt_length, block, allowed=allowed
             )
-            verdict = self._acceptance[sequence.mode](target, block, sequence.seed)
+            accept = sequence.policy.accept if sequence.policy else self._acceptance[sequence.mode]
+            verdict = accept(target, block, sequence.seed)
+            strayed = deviations(target, block, sequence.seed, verdict) if sequence.policy else ()
         except InvalidRequest as error:  # a grammar beyond its limits is its own sequence's affair
             return error
-        return _Judged(verdict, self._logprobs(item, verdict, logits), ahead)
+        return _Judged(verdict, self._logprobs(item, verdict, logits), strayed, ahead)
 
     def _logprobs(self, item: Work, verdict: Verdict, logits: Tensor) -> tuple[TokenLogprobs, ...]:
         num_top = item.sequence.request.top_logprobs
@@ -290,6 +297,7 @@ class Engine:
             self._drafts.commit(sequence, base_length, item.block, verdict.nodes)
         delivered = tuple(sequence.tokens[base_length:])
         count_step(item, verdict.nodes[: len(delivered)], len(delivered))
+        count_deviations(sequence, judged.deviations[: len(delivered)], len(delivered))
         annotations = (
             sequence.facts.annotations(sequence.tokens, sequence.prompt_length) if sequence.facts else ()
         )

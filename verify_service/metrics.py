@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram, Summary
 
+from verify_service.acceptance.policies import NAMES
+
 
 class Labels:
     """The first ``most`` of names that somebody else chooses; all others are "other"."""
@@ -54,6 +56,19 @@ DRAFTED_PER_SOURCE = Counter(
 )
 ACCEPTED_PER_SOURCE = Counter(
     "tandem_spec_decode_num_accepted_tokens_per_source", "Guesses delivered by pool and source", ["source"]
+)
+
+POLICY_REQUESTS = Counter("tandem_policy_requests", "Requests under a lossy policy", ["policy"])
+POLICY_TOKENS = Counter(
+    "tandem_policy_tokens",
+    "Their tokens: the target's choice, or strayed from it",
+    ["policy", "kind"],
+)
+POLICY_NKL = Histogram(
+    "tandem_policy_nkl",
+    "KL(draft || target) / log(vocabulary) of their guesses that stood",
+    ["policy"],
+    buckets=(0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1),
 )
 
 BLOCKS = Counter("tandem_draft_blocks", "Blocks received, by what became of them", ["outcome"])
@@ -116,6 +131,11 @@ def start_at_zero(positions: int) -> None:
         SESSIONS_REFUSED.labels(code)
     for outcome in ("delivered", "unwatched", "malformed"):
         TAGS.labels(outcome)
+    for policy in NAMES:
+        POLICY_REQUESTS.labels(policy)
+        POLICY_NKL.labels(policy)
+        for kind in ("target", "strayed"):
+            POLICY_TOKENS.labels(policy, kind)
     for reason in ("stop", "length", "cancelled", "error"):
         FINISHED.labels(reason)
     for position in range(positions):

@@ -12,6 +12,7 @@ from common.model.batch import Move
 from common.model.block_manager import BLOCK_SIZE
 from common.states import StateTail
 from common.types import GenerateEvent, GenerateRequest, Mode, SpeculationStats
+from verify_service.acceptance.lossy import Policy
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
 
@@ -31,6 +32,7 @@ class Sequence:
         block_names: of its full blocks, as far as they were needed; see ``PrefixHasher``.
         num_remembered: how many of its blocks are known by their names.
         cached_tokens: those that were computed already when it joined the batch; None: it did not yet.
+        policy: judges guesses in place of ``mode``; None: lossless.
         states: hidden states of its latest computed positions; None: nobody reads them.
         last_pass: the number of the last pass it was part of.
         events: at most one per step, so never more than the tokens of the answer and a few.
@@ -48,6 +50,7 @@ class Sequence:
     tree_width: int = 1
     facts: FactCheckSession | None = None
     allowed: Allowed | None = None
+    policy: Policy | None = None
     blocks: list[int] = field(default_factory=list)
     num_computed: int = 0
     moves: list[Move] = field(default_factory=list)

@@ -126,6 +126,7 @@ class _Target:
             fact_checks=bool(config.redis_url),
             constraints=self.constraints,
             own_draft=ENDPOINT if self.lookahead else None,
+            policy=config.default_policy,
         )
         self.status = verify_pb2.VerifyStatus(
             model=config.served_name,

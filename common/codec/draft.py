@@ -38,6 +38,7 @@ def block_to_proto(block: Block) -> types_pb2.Block:
         source_names=names,
         token_sources=[names.index(name) for name in block.sources],
         assumed=block.assumed,
+        disagreements=block.disagreements,
     )
 
 
@@ -61,6 +62,7 @@ def block_from_proto(wire: types_pb2.Block) -> Block:
         drafting_seconds=wire.drafting_seconds,
         sources=tuple(names[index] for index in wire.token_sources),
         assumed=tuple(wire.assumed),
+        disagreements=tuple(wire.disagreements),
     )
 
 

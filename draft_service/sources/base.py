@@ -12,17 +12,27 @@ from draft_service.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Guesses, ``parents``, ``distributions`` and ``sources`` as in ``types.Block``; without
-    ``distributions`` each was certain (one-hot)."""
+    """``parents``, ``distributions``, ``sources`` and ``disagreements`` as in ``types.Block``; without
+    ``distributions`` each was certain (one-hot).
+
+    ``shown``: what was believed before each guess, where ``session.shown_temperature`` asks for it; empty:
+    each was certain.
+    """
 
     token_ids: tuple[int, ...] = ()
     distributions: tuple[SparseDistribution, ...] = ()
     confidences: tuple[float, ...] = ()
     parents: tuple[int, ...] = ()
     sources: tuple[str, ...] = ()
+    shown: tuple[SparseDistribution, ...] = ()
+    disagreements: tuple[float, ...] = ()
 
 
 NOTHING = Guess()
+
+
+def certain(token_id: int) -> SparseDistribution:
+    return SparseDistribution((token_id,), (1.0,))
 
 
 class Source(Protocol):

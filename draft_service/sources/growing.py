@@ -54,6 +54,7 @@ class _Node:
     draw: int
     worth: float
     distribution: SparseDistribution | None = None
+    shown: SparseDistribution | None = None
     children: list[_Node] | None = None
 
 
@@ -134,6 +135,7 @@ class Growth:
             distributions=tuple(node.distribution for node in nodes if node.distribution),
             confidences=tuple(node.worth for node in nodes),
             parents=tuple(self._parents) if self._session.tree_width > 1 else (),
+            shown=tuple(node.shown for node in nodes if node.shown),
         )
 
     def _select(self) -> None:
@@ -156,12 +158,23 @@ class Growth:
 
     def _take_in(self, nodes: Sequence[_Node], logits: Tensor) -> None:
         """``logits``: of each node, [nodes, vocabulary]. Nodes at the greatest depth need not be asked."""
-        for node, found in zip(nodes, self._followers(nodes, logits), strict=True):
+        for node, row, found in zip(nodes, logits, self._followers(nodes, logits), strict=True):
             node.children = found
+            if self._session.shown_temperature:
+                self._show(node, row)
             if len(node.path) + 1 == self._deepest:
                 for follower in found:
                     follower.children = []
         self._select()
+
+    def _show(self, node: _Node, logits: Tensor) -> None:
+        """What it believes after a node, for its followers."""
+        if self._few:
+            logits = self._few.spread(logits)
+        scaled = adjusted(self._session, logits, node.path)[0] / self._session.shown_temperature
+        shown = sampling.draft_distribution(scaled.softmax(-1))
+        for follower in node.children or ():
+            follower.shown = shown
 
     def _followers(self, nodes: Sequence[_Node], logits: Tensor) -> list[list[_Node]]:
         """Where nothing changes what the model says, that of all nodes is ranked at once."""

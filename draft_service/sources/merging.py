@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from common import trees
 from common.draft_types import SparseDistribution
-from draft_service.sources.base import NOTHING, Guess
+from draft_service.sources.base import NOTHING, Guess, certain
 from draft_service.sources.standing import Standing, confidence, parents_of
 
 
@@ -110,6 +110,7 @@ def _chain(proposals: Sequence[Proposal], count: int) -> Guess:
     beliefs: list[float] = []
     sources: list[str] = []
     declared: list[SparseDistribution] = []
+    shown: list[SparseDistribution] = []
     for proposal in sorted(proposals, key=lambda proposal: -proposal.expected_length):
         guess, start = proposal.guess, len(token_ids)
         if guess.token_ids[:start] == token_ids:
@@ -117,23 +118,27 @@ def _chain(proposals: Sequence[Proposal], count: int) -> Guess:
             beliefs += proposal.beliefs[start:]
             sources += [proposal.source] * (len(token_ids) - start)
             declared += guess.distributions[start:] or map(certain, guess.token_ids[start:])
+            shown += guess.shown[start:] or map(certain, guess.token_ids[start:])
     return Guess(
         token_ids[:count],
         tuple(declared[:count]) if any(proposal.guess.distributions for proposal in proposals) else (),
         tuple(beliefs[:count]),
         sources=tuple(sources[:count]),
+        shown=tuple(shown[:count]) if any(proposal.guess.shown for proposal in proposals) else (),
     )
 
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A guess after ``parent``, by one source or more; ``q`` of the source that comes with some."""
+    """A guess after ``parent``, by one source or more; ``q`` of the source that comes with some, ``shown`` of
+    the one that believes most in it."""
 
     token_id: int
     parent: _Node | None
     belief: float = -1.0
     source: str = ""
     q: SparseDistribution | None = None
+    shown: SparseDistribution | None = None
     following: dict[int, _Node] = field(default_factory=dict)
 
 
@@ -168,6 +173,7 @@ class _Tree:
                 self._nodes.append(node)
             if beliefs[index] > node.belief:
                 node.belief, node.source = beliefs[index], proposal.source
+                node.shown = guess.shown[index] if guess.shown else None
             if guess.distributions:
                 node.q = guess.distributions[index]
             placed[index] = node
@@ -181,6 +187,9 @@ class _Tree:
             tuple(node.belief for node in nodes),
             tuple(places[node.parent] for node in nodes if node.parent),
             tuple(node.source for node in nodes),
+            tuple(node.shown or certain(node.token_id) for node in nodes)
+            if any(node.shown for node in nodes)
+            else (),
         )
 
 
@@ -194,7 +203,3 @@ def _drawn_first(nodes: Sequence[_Node]) -> list[_Node]:
         before = siblings[: siblings.index(node)] if node.q else siblings
         ordered |= dict.fromkeys([*before, node])
     return list(ordered)
-
-
-def certain(token_id: int) -> SparseDistribution:
-    return SparseDistribution((token_id,), (1.0,))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from draft_service import metrics
 from draft_service.config import Config
 from draft_service.session import Session
 from draft_service.sources import registry
+from draft_service.sources.agreement import disagreements
 from draft_service.sources.base import Guess, Source
 from draft_service.sources.merging import Proposal, merge
 from draft_service.sources.standing import Standing
@@ -23,7 +24,7 @@ _MOST_PENDING = 16
 
 def make(config: Config, folder: str) -> Source:
     sources = [registry.make_one(name, config, folder) for name in config.sources]
-    return BestSource(sources) if config.pool == "best" else MergingSource(sources)
+    return _KINDS[config.pool](sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,14 @@ class _Record:
     Attributes:
         pending: what was made since the last commit, at most so many.
         asked_at: the block for which each source was asked the last time.
+        turn: the source after the one whose guesses fell last; 0 where they all stood.
     """
 
     standings: list[Standing]
     asked_at: list[int]
     pending: deque[_Pending] = field(default_factory=lambda: deque(maxlen=_MOST_PENDING))
     blocks: int = 0
+    turn: int = 0
 
     def add(self, session: Session, guesses: dict[int, Guess]) -> None:
         assumed = tuple(session.tokens[session.num_committed :])
@@ -96,6 +99,7 @@ class _Pool:
         for pending in record.take_known(tokens):
             for index, guess in pending.guesses.items():
                 stood, fell = record.standings[index].judge(guess, tokens[pending.base_length :])
+                record.turn = (index + 1) % len(self._sources) if fell else 0
                 metrics.SOURCE_GUESSES.labels(self._sources[index].name, "stood").inc(stood)
                 metrics.SOURCE_GUESSES.labels(self._sources[index].name, "fell").inc(fell)
         return record
@@ -123,7 +127,11 @@ class MergingSource(_Pool):
             Proposal(self._sources[index].name, guess, record.standings[index])
             for index, guess in said.items()
         ]
-        return merge(proposals, session.block_size, session.tree_width)
+        merged = merge(proposals, session.block_size, session.tree_width)
+        if not session.shown_temperature:
+            return merged
+        apart = disagreements(merged, said.values(), session.vocabulary_size)
+        return replace(merged, disagreements=apart)
 
 
 class BestSource(_Pool):
@@ -161,6 +169,22 @@ class BestSource(_Pool):
         if guess.token_ids:
             record.add(session, {index: guess})
         return replace(guess, sources=(self._sources[index].name,) * len(guess.token_ids))
+
+
+class RoundsSource(BestSource):
+    """The sources in turn: after a rejection the next one drafts from the corrected text, after a block that
+    stood the first. Where one has nothing, the next is asked at once."""
+
+    def _ranking(self, record: _Record) -> list[int]:
+        record.blocks += 1
+        return [(record.turn + step) % len(self._sources) for step in range(len(self._sources))]
+
+
+_KINDS: Mapping[str, type[MergingSource | BestSource]] = {
+    "merge": MergingSource,
+    "best": BestSource,
+    "rounds": RoundsSource,
+}
 
 
 def _says(guess: Guess | None) -> bool:

@@ -55,6 +55,7 @@ class TargetRows:
         self._tree = block.tree
         self._allowed = allowed
         self._greedy: list[int] | None = None
+        self._known: dict[int, Tensor] = {}
 
     def path(self, row: int) -> tuple[int, ...]:
         """The guessed tokens between the committed ones and the row's position."""
@@ -77,6 +78,19 @@ class TargetRows:
         if self._params.greedy:
             return self._greedy_choice(row)
         return sampling.choose(self.probabilities(row), seed, self.position(row))
+
+    def top(self, row: int) -> int:
+        """The target's likeliest token at ``row``, whatever the temperature."""
+        return self._greedy_choice(row)
+
+    def logprobs(self, row: int, temperature: float) -> Tensor:
+        """float64 [vocabulary]: what the target believes at another temperature than the request's.
+
+        Of the request's parameters those count that change single tokens: what is not allowed has -inf.
+        """
+        if row not in self._known:
+            self._known[row] = self._adjusted(row)[0]
+        return (self._known[row] / temperature).log_softmax(-1)
 
     def _greedy_choice(self, row: int) -> int:
         if not sampling.changes_nothing(self._params, self._allowed):

@@ -23,12 +23,16 @@ class InvalidBlock(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a block may be: so many guesses, so many of them after the same text, ids below ``vocabulary``."""
+    """What a block may be: so many guesses, so many of them after the same text, ids below ``vocabulary``.
+
+    ``shown``: distributions are what the draft believed, not what it drew from.
+    """
 
     guesses: int
     tree_width: int
     vocabulary_size: int
     mode: Mode
+    shown: bool = False
 
 
 def check_block(block: Block, asked: Asked) -> Block:
@@ -52,14 +56,16 @@ def check_block(block: Block, asked: Asked) -> Block:
         raise InvalidBlock("not one confidence or probability per guess")
     parents = _checked_parents(block, asked.tree_width)
     block = replace(block, sources=_checked_sources(block))
-    if asked.mode is Mode.KEYED:
+    if len(block.disagreements) not in {0, len(block.token_ids)} or any(map(math.isnan, block.disagreements)):
+        raise InvalidBlock("not one disagreement per guess")
+    if asked.mode is Mode.KEYED and not asked.shown:
         return replace(block, parents=parents, distributions=())
     if block.distributions and len(block.distributions) != len(block.token_ids):
         raise InvalidBlock("not one distribution per guess")
     for guess, distribution in zip(block.token_ids, block.distributions, strict=False):
-        _check_distribution(guess, distribution, asked.vocabulary_size)
+        _check_distribution(guess, distribution, asked.vocabulary_size, drawn=not asked.shown)
     checked = replace(block, parents=parents)
-    if block.distributions:
+    if block.distributions and not asked.shown:
         _check_siblings_left_out(checked)
     return checked
 
@@ -94,7 +100,10 @@ def _check_siblings_left_out(block: Block) -> None:
                 raise InvalidBlock("a distribution that holds an earlier sibling's token")
 
 
-def _check_distribution(guess: int, distribution: SparseDistribution, vocabulary_size: int) -> None:
+def _check_distribution(
+    guess: int, distribution: SparseDistribution, vocabulary_size: int, *, drawn: bool
+) -> None:
+    """``drawn``: the guess is from it."""
     token_ids, probabilities = distribution.token_ids, distribution.probabilities
     if len(token_ids) != len(probabilities) or not 0 < len(token_ids) <= sampling.MAX_SUPPORT:
         raise InvalidBlock("a distribution whose lists do not match or are too long")
@@ -102,7 +111,7 @@ def _check_distribution(guess: int, distribution: SparseDistribution, vocabulary
         raise InvalidBlock("a distribution over repeated or unknown tokens")
     if not all(math.isfinite(p) and p > 0 for p in probabilities):
         raise InvalidBlock("a distribution with a probability that is not a positive number")
-    if abs(sum(probabilities) - 1) > _SUM_TOLERANCE or guess not in token_ids:
+    if abs(sum(probabilities) - 1) > _SUM_TOLERANCE or (drawn and guess not in token_ids):
         raise InvalidBlock("a distribution that does not sum to 1 or lacks its guess")
 
 

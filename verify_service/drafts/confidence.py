@@ -8,11 +8,11 @@ from common import trees
 from common.draft_types import Block
 
 
-def sure_enough(block: Block, least: float) -> tuple[int, ...]:
+def sure_enough(block: Block, least: float, drawn: bool) -> tuple[int, ...]:
     """The guesses at positions of which their draft is as sure as ``least``, and so it is on the way there.
 
     A position is as sure as its guesses are together, given that what is before it stands; siblings share one
-    lot, as they are there for the case that an elder one falls.
+    lot, as they are there for the case that an elder one falls. ``drawn``: the guesses are from their q.
 
     Whether a guess is left out must not bias what the target says. Let x be a guess for a position, c its
     confidence, and let the guess be left out when c < ``least``; the target's token is then drawn from p.
@@ -34,13 +34,13 @@ def sure_enough(block: Block, least: float) -> tuple[int, ...]:
     at. Of siblings only the first counts then: the q of the others, and whether they are there at all, depend
     on what the first turned out to be. tests/statistical/test_confidence.py shows both halves.
     """
-    beliefs = _before_the_draw(block) if block.distributions else block.confidences
+    beliefs = _before_the_draw(block) if drawn else block.confidences
     if not beliefs:
         return tuple(range(len(block.token_ids)))
     kept: set[int] = {-1}
     for parent, siblings in enumerate(trees.children(block.tree), start=-1):
         before = beliefs[parent] if parent >= 0 else 1.0
-        counted = siblings[:1] if block.distributions else siblings
+        counted = siblings[:1] if drawn else siblings
         if parent in kept and siblings and sum(beliefs[node] for node in counted) >= least * before:
             kept.update(siblings)
     return tuple(sorted(kept - {-1}))

@@ -13,6 +13,7 @@ from common import logging, noise
 from common.draft_types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, tenant_key
 from common.types import DraftEndpoint, FactCheck, Mode
 from verify_service import metrics
+from verify_service.acceptance.lossy import COMMON_TEMPERATURE
 from verify_service.drafts.ahead import AheadPolicy, Waiting, count_use, still_assumed
 from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared
 from verify_service.drafts.confidence import sure_enough
@@ -258,6 +259,7 @@ class DraftHub:
                 hidden_size=self._hidden.size,
                 hidden_states=session.take_states(),
                 ahead=session.waiters.most,
+                shown_temperature=COMMON_TEMPERATURE if sequence.policy else 0.0,
             )
         )
 
@@ -329,7 +331,10 @@ class DraftHub:
             return
         try:
             width = sequence.tree_width if block.assumed else session.width
-            checked = check_block(block, Asked(size, width, self._vocabulary_size, sequence.mode))
+            checked = check_block(
+                block,
+                Asked(size, width, self._vocabulary_size, sequence.mode, shown=sequence.policy is not None),
+            )
         except InvalidBlock as error:
             metrics.BLOCKS.labels("invalid").inc()
             log.warning("invalid block", address=endpoint.address, error=str(error))
@@ -363,7 +368,8 @@ class DraftHub:
         """The block is the next to be verified. It may have been made for another size than is wanted now."""
         size = min(session.choice.block_size, answer.size)
         block = answer.block.prefix(size)
-        kept = sure_enough(block, self._limits.min_confidence)
+        drawn = bool(block.distributions) and session.sequence.policy is None
+        kept = sure_enough(block, self._limits.min_confidence, drawn)
         metrics.UNSURE_TOKENS.inc(len(block.token_ids) - len(kept))
         session.offer(block, kept, size)
         if not kept:
@@ -371,7 +377,11 @@ class DraftHub:
 
     def _honest(self, block: Block, sequence: Sequence) -> Block:
         """A q that the guesses were not drawn from is not used: one-hot is exact for any guess."""
-        if not block.distributions or sampled_as_declared(block, noise.draft_seed(sequence.seed)):
+        if (
+            sequence.policy
+            or not block.distributions
+            or sampled_as_declared(block, noise.draft_seed(sequence.seed))
+        ):
             return block
         metrics.BLOCKS.labels("q_mismatch").inc()
         return replace(block, distributions=())

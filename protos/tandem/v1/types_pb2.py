@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/tandem/v1/types.proto\x12\ttandem.v1\"\xc4\x02\n\x0eSamplingParams\x12\x18\n\x0btemperature\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05top_k\x18\x02 \x01(\r\x12\r\n\x05top_p\x18\x03 \x01(\x01\x12\r\n\x05min_p\x18\x04 \x01(\x01\x12\x1a\n\x12repetition_penalty\x18\x05 \x01(\x01\x12\x19\n\x11\x66requency_penalty\x18\x06 \x01(\x01\x12\x18\n\x10presence_penalty\x18\x07 \x01(\x01\x12<\n\nlogit_bias\x18\x08 \x03(\x0b\x32(.tandem.v1.SamplingParams.LogitBiasEntry\x12\x11\n\x04seed\x18\t \x01(\x03H\x01\x88\x01\x01\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x0e\n\x0c_temperatureB\x07\n\x05_seed\"R\n\nConstraint\x12\'\n\x04kind\x18\x01 \x01(\x0e\x32\x19.tandem.v1.ConstraintKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\">\n\x12SparseDistribution\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12\x15\n\rprobabilities\x18\x02 \x03(\x02\"\xb3\x02\n\x05\x42lock\x12\x10\n\x08\x62lock_id\x18\x01 \x01(\x04\x12\x13\n\x0b\x62\x61se_length\x18\x02 \x01(\r\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12\x0f\n\x07parents\x18\x04 \x03(\x05\x12\x15\n\rprobabilities\x18\x05 \x03(\x02\x12\x34\n\rdistributions\x18\x06 \x03(\x0b\x32\x1d.tandem.v1.SparseDistribution\x12\x13\n\x0b\x63onfidences\x18\x07 \x03(\x02\x12\x0e\n\x06source\x18\x08 \x01(\t\x12\x15\n\rmodel_version\x18\t \x01(\t\x12\x18\n\x10\x64rafting_seconds\x18\n \x01(\x01\x12\x14\n\x0csource_names\x18\x0b \x03(\t\x12\x15\n\rtoken_sources\x18\x0c \x03(\r\x12\x0f\n\x07\x61ssumed\x18\r \x03(\r\"8\n\x0cHiddenStates\x12\x16\n\x0e\x66irst_position\x18\x01 \x01(\r\x12\x10\n\x08\x62\x66loat16\x18\x02 \x01(\x0c\".\n\rDraftEndpoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"\x0f\n\rStatusRequest*s\n\x10VerificationMode\x12!\n\x1dVERIFICATION_MODE_UNSPECIFIED\x10\x00\x12\x1f\n\x1bVERIFICATION_MODE_REJECTION\x10\x01\x12\x1b\n\x17VERIFICATION_MODE_KEYED\x10\x02*\x81\x01\n\rFactCheckMode\x12\x1f\n\x1b\x46\x41\x43T_CHECK_MODE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x46\x41\x43T_CHECK_MODE_OFF\x10\x01\x12\x1c\n\x18\x46\x41\x43T_CHECK_MODE_ANNOTATE\x10\x02\x12\x18\n\x14\x46\x41\x43T_CHECK_MODE_VETO\x10\x03*\xa6\x01\n\x0e\x43onstraintKind\x12\x1f\n\x1b\x43ONSTRAINT_KIND_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43ONSTRAINT_KIND_JSON_SCHEMA\x10\x01\x12\x19\n\x15\x43ONSTRAINT_KIND_REGEX\x10\x02\x12\x1a\n\x16\x43ONSTRAINT_KIND_CHOICE\x10\x03\x12\x1b\n\x17\x43ONSTRAINT_KIND_GRAMMAR\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/tandem/v1/types.proto\x12\ttandem.v1\"\xc4\x02\n\x0eSamplingParams\x12\x18\n\x0btemperature\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05top_k\x18\x02 \x01(\r\x12\r\n\x05top_p\x18\x03 \x01(\x01\x12\r\n\x05min_p\x18\x04 \x01(\x01\x12\x1a\n\x12repetition_penalty\x18\x05 \x01(\x01\x12\x19\n\x11\x66requency_penalty\x18\x06 \x01(\x01\x12\x18\n\x10presence_penalty\x18\x07 \x01(\x01\x12<\n\nlogit_bias\x18\x08 \x03(\x0b\x32(.tandem.v1.SamplingParams.LogitBiasEntry\x12\x11\n\x04seed\x18\t \x01(\x03H\x01\x88\x01\x01\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x0e\n\x0c_temperatureB\x07\n\x05_seed\"R\n\nConstraint\x12\'\n\x04kind\x18\x01 \x01(\x0e\x32\x19.tandem.v1.ConstraintKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\">\n\x12SparseDistribution\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12\x15\n\rprobabilities\x18\x02 \x03(\x02\"\xca\x02\n\x05\x42lock\x12\x10\n\x08\x62lock_id\x18\x01 \x01(\x04\x12\x13\n\x0b\x62\x61se_length\x18\x02 \x01(\r\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12\x0f\n\x07parents\x18\x04 \x03(\x05\x12\x15\n\rprobabilities\x18\x05 \x03(\x02\x12\x34\n\rdistributions\x18\x06 \x03(\x0b\x32\x1d.tandem.v1.SparseDistribution\x12\x13\n\x0b\x63onfidences\x18\x07 \x03(\x02\x12\x0e\n\x06source\x18\x08 \x01(\t\x12\x15\n\rmodel_version\x18\t \x01(\t\x12\x18\n\x10\x64rafting_seconds\x18\n \x01(\x01\x12\x14\n\x0csource_names\x18\x0b \x03(\t\x12\x15\n\rtoken_sources\x18\x0c \x03(\r\x12\x0f\n\x07\x61ssumed\x18\r \x03(\r\x12\x15\n\rdisagreements\x18\x0e \x03(\x02\"8\n\x0cHiddenStates\x12\x16\n\x0e\x66irst_position\x18\x01 \x01(\r\x12\x10\n\x08\x62\x66loat16\x18\x02 \x01(\x0c\".\n\rDraftEndpoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"\x0f\n\rStatusRequest*s\n\x10VerificationMode\x12!\n\x1dVERIFICATION_MODE_UNSPECIFIED\x10\x00\x12\x1f\n\x1bVERIFICATION_MODE_REJECTION\x10\x01\x12\x1b\n\x17VERIFICATION_MODE_KEYED\x10\x02*\x81\x01\n\rFactCheckMode\x12\x1f\n\x1b\x46\x41\x43T_CHECK_MODE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x46\x41\x43T_CHECK_MODE_OFF\x10\x01\x12\x1c\n\x18\x46\x41\x43T_CHECK_MODE_ANNOTATE\x10\x02\x12\x18\n\x14\x46\x41\x43T_CHECK_MODE_VETO\x10\x03*\xa6\x01\n\x0e\x43onstraintKind\x12\x1f\n\x1b\x43ONSTRAINT_KIND_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43ONSTRAINT_KIND_JSON_SCHEMA\x10\x01\x12\x19\n\x15\x43ONSTRAINT_KIND_REGEX\x10\x02\x12\x1a\n\x16\x43ONSTRAINT_KIND_CHOICE\x10\x03\x12\x1b\n\x17\x43ONSTRAINT_KIND_GRAMMAR\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,12 +33,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._loaded_options = None
   _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_options = b'8\001'
-  _globals['_VERIFICATIONMODE']._serialized_start=951
-  _globals['_VERIFICATIONMODE']._serialized_end=1066
-  _globals['_FACTCHECKMODE']._serialized_start=1069
-  _globals['_FACTCHECKMODE']._serialized_end=1198
-  _globals['_CONSTRAINTKIND']._serialized_start=1201
-  _globals['_CONSTRAINTKIND']._serialized_end=1367
+  _globals['_VERIFICATIONMODE']._serialized_start=974
+  _globals['_VERIFICATIONMODE']._serialized_end=1089
+  _globals['_FACTCHECKMODE']._serialized_start=1092
+  _globals['_FACTCHECKMODE']._serialized_end=1221
+  _globals['_CONSTRAINTKIND']._serialized_start=1224
+  _globals['_CONSTRAINTKIND']._serialized_end=1390
   _globals['_SAMPLINGPARAMS']._serialized_start=44
   _globals['_SAMPLINGPARAMS']._serialized_end=368
   _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_start=295
@@ -48,11 +48,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SPARSEDISTRIBUTION']._serialized_start=454
   _globals['_SPARSEDISTRIBUTION']._serialized_end=516
   _globals['_BLOCK']._serialized_start=519
-  _globals['_BLOCK']._serialized_end=826
-  _globals['_HIDDENSTATES']._serialized_start=828
-  _globals['_HIDDENSTATES']._serialized_end=884
-  _globals['_DRAFTENDPOINT']._serialized_start=886
-  _globals['_DRAFTENDPOINT']._serialized_end=932
-  _globals['_STATUSREQUEST']._serialized_start=934
-  _globals['_STATUSREQUEST']._serialized_end=949
+  _globals['_BLOCK']._serialized_end=849
+  _globals['_HIDDENSTATES']._serialized_start=851
+  _globals['_HIDDENSTATES']._serialized_end=907
+  _globals['_DRAFTENDPOINT']._serialized_start=909
+  _globals['_DRAFTENDPOINT']._serialized_end=955
+  _globals['_STATUSREQUEST']._serialized_start=957
+  _globals['_STATUSREQUEST']._serialized_end=972
 # @@protoc_insertion_point(module_scope)

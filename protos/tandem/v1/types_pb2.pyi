@@ -252,6 +252,7 @@ class Block(_message.Message):
     SOURCE_NAMES_FIELD_NUMBER: _builtins.int
     TOKEN_SOURCES_FIELD_NUMBER: _builtins.int
     ASSUMED_FIELD_NUMBER: _builtins.int
+    DISAGREEMENTS_FIELD_NUMBER: _builtins.int
     block_id: _builtins.int
     base_length: _builtins.int
     """tokens the guesses follow"""
@@ -296,6 +297,12 @@ class Block(_message.Message):
         use if the next commits say just this. Unset: all are committed.
         """
 
+    @_builtins.property
+    def disagreements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Per token: how far apart the closest two of a pool's sources are at its position, KL / log(vocabulary);
+        below 0: one spoke alone; empty: not known.
+        """
+
     def __init__(
         self,
         *,
@@ -312,10 +319,11 @@ class Block(_message.Message):
         source_names: _abc.Iterable[_builtins.str] | None = ...,
         token_sources: _abc.Iterable[_builtins.int] | None = ...,
         assumed: _abc.Iterable[_builtins.int] | None = ...,
+        disagreements: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "base_length", b"base_length", "block_id", b"block_id", "confidences", b"confidences", "distributions", b"distributions", "drafting_seconds", b"drafting_seconds", "model_version", b"model_version", "parents", b"parents", "probabilities", b"probabilities", "source", b"source", "source_names", b"source_names", "token_ids", b"token_ids", "token_sources", b"token_sources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "base_length", b"base_length", "block_id", b"block_id", "confidences", b"confidences", "disagreements", b"disagreements", "distributions", b"distributions", "drafting_seconds", b"drafting_seconds", "model_version", b"model_version", "parents", b"parents", "probabilities", b"probabilities", "source", b"source", "source_names", b"source_names", "token_ids", b"token_ids", "token_sources", b"token_sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

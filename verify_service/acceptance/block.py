@@ -1,0 +1,26 @@
+"""``block``: guesses stand together or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Interval
+
+from common.draft_types import Block
+from verify_service.acceptance.strict import agreeing
+from verify_service.acceptance.target import TargetRows, Verdict
+
+
+@dataclass(frozen=True)
+class Run:
+    """The longest run of guesses that are the target's likeliest tokens, if there are ``least`` of them."""
+
+    name: ClassVar[str] = "block"
+    least: Annotated[int, Interval(ge=1, le=64)] = 3
+
+    def accept(self, target: TargetRows, block: Block, seed: int) -> Verdict:
+        nodes = agreeing(target, block)
+        if len(nodes) < self.least:
+            nodes = ()
+        return Verdict(nodes, target.choice(nodes[-1] + 1 if nodes else 0, seed))
