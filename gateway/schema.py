@@ -111,11 +111,18 @@ class StructuredOutputs(_Closed):
     json_object: bool | None = None
 
 
+def _as_number(value: object) -> object:
+    return float(value) if isinstance(value, bool) else value
+
+
+Number = Annotated[float, BeforeValidator(_as_number)]
+
+
 class NamedPolicy(_Closed):
     """Its parameters beside the name: which there are, the policy says."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, float | bool]
+    __pydantic_extra__: dict[str, Number]
     name: Annotated[str, Field(min_length=1, max_length=64)]
 
 

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from common.model.block_manager import BlockManager
 from common.model.runner import model_thread
 from common.types import (
+    LOSSLESS,
     Annotation,
     Delta,
     DraftEndpoint,
     Finished,
     GenerateEvent,
     GenerateRequest,
+    PolicyChoice,
     Provenance,
     SamplingParams,
     SpeculationParams,
@@ -46,6 +48,7 @@ _WAITS = Waits()
 _NO_LIMITS = Limits()
 _TO_THE_END = Stopping()
 _AS_DEPLOYED = SpeculationParams()
+_LOSSLESS = PolicyChoice(LOSSLESS)
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,13 @@ def make_engine(
     lookahead: Lookahead | None = None,
     ahead: AheadPolicy | None = None,
     make_link: Callable[[str], Link] | None = None,
+    default_policy: PolicyChoice = _LOSSLESS,
 ) -> Bench:
-    """``make_link``: in place of the scripted drafts."""
+    """
+    Args:
+        make_link: in place of the scripted drafts.
+        policy: of block sizes; ``default_policy`` is one of acceptance.
+    """
     tokenizer = tokenizer or CharTokenizer()
     admission = Admission(
         tokenizer=as_tokenizer(tokenizer),
@@ -110,6 +118,7 @@ def make_engine(
         fact_checks=fact_checks,
         constraints=constraints,
         own_draft=ENDPOINT if lookahead else None,
+        policy=default_policy,
     )
     block_manager = BlockManager(num_blocks)
     scheduler = Scheduler(block_manager, max_running, max_waiting, max_batch_tokens, prefix_caching)

@@ -15,10 +15,12 @@ from common.types import (
     GenerateRequest,
     Message,
     Mode,
+    PolicyChoice,
     RouteRequest,
     SamplingParams,
     SpeculationParams,
     Stopping,
+    ValidatorChoice,
 )
 from tests.unit.gateway.fakes import DRAFTS, MODEL, Backend
 from tests.unit.gateway.requests import CHAT, COMPLETIONS, chat_body, completion_body
@@ -65,6 +67,22 @@ SPECULATION: list[tuple[dict[str, Any], SpeculationParams]] = [
     ({"mode": "rejection"}, SpeculationParams(mode=Mode.REJECTION)),
     ({"mode": "keyed"}, SpeculationParams(mode=Mode.KEYED)),
     ({"block_size": 64}, SpeculationParams(block_size=64)),
+    ({"policy": "strict"}, SpeculationParams(policy=PolicyChoice("strict"))),
+    (
+        {"policy": {"name": "kl", "delta": 0.2, "probabilistic": True}},
+        SpeculationParams(policy=PolicyChoice("kl", {"delta": 0.2, "probabilistic": True})),
+    ),
+    ({"validators": ["python"]}, SpeculationParams(validators=(ValidatorChoice("python"),))),
+    (
+        {"validators": [{"name": "json", "schema": {"type": "object"}}, {"name": "regex", "pattern": "a+"}]},
+        SpeculationParams(
+            validators=(
+                ValidatorChoice("json", {"schema": '{"type": "object"}'}),
+                ValidatorChoice("regex", {"pattern": "a+"}),
+            )
+        ),
+    ),
+    ({"trace": True}, SpeculationParams(trace=True)),
     ({"tree_width": 8}, SpeculationParams(tree_width=8)),
     ({"fact_check": "annotate"}, SpeculationParams(fact_check=FactCheck.ANNOTATE)),
     ({"fact_check": "off"}, SpeculationParams()),

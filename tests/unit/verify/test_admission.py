@@ -13,6 +13,7 @@ from common.types import (
     GenerateRequest,
     Message,
     Mode,
+    PolicyChoice,
     SamplingParams,
     SpeculationParams,
     Stopping,
@@ -56,6 +57,16 @@ def request(prompt: object = "hello", **fields: object) -> GenerateRequest:
         ),
         pytest.param(
             request(speculation=SpeculationParams(block_size=9)), "speculation.block_size", id="block size"
+        ),
+        pytest.param(
+            request(speculation=SpeculationParams(policy=PolicyChoice("loose"))),
+            "speculation.policy",
+            id="policy",
+        ),
+        pytest.param(
+            request(speculation=SpeculationParams(policy=PolicyChoice("kl", {"delta": 2}))),
+            "speculation.policy.delta",
+            id="parameter of a policy",
         ),
     ],
 )

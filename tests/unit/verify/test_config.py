@@ -6,6 +6,7 @@ import pytest
 
 from common.config import load
 from common.errors import ConfigError
+from common.types import PolicyChoice
 from verify_service.config import Config
 
 
@@ -26,6 +27,13 @@ def test_good_values_apply() -> None:
     assert [configured(PREFIX_CACHING=value).prefix_caching for value in ("true", "0")] == [True, False]
 
 
+def test_a_policy_is_a_name_or_an_object_with_parameters() -> None:
+    assert configured().default_policy == PolicyChoice("lossless")
+    assert configured(POLICY="strict").default_policy == PolicyChoice("strict")
+    written = '{"name": "kl", "delta": 0.2, "probabilistic": true}'
+    assert configured(POLICY=written).default_policy == PolicyChoice("kl", {"delta": 0.2, "probabilistic": 1})
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -44,6 +52,11 @@ def test_good_values_apply() -> None:
         ("BLOCK_SIZE", "65"),
         ("MAX_BLOCK_SIZE", "65"),
         ("CONTROLLER", "best"),
+        ("POLICY", "loose"),
+        ("POLICY", "{"),
+        ("POLICY", '{"delta": 0.2}'),
+        ("POLICY", '{"name": "kl", "delta": 3}'),
+        ("POLICY", '{"name": "kl", "delta": "wide"}'),
         ("LOOKAHEAD_WINDOW", "-1"),
         ("LOOKAHEAD_WINDOW", "33"),
         ("LOOKAHEAD_NGRAM", "2"),
