@@ -29,6 +29,7 @@ class Run:
     seconds: float
     text: str
     speculation: Mapping[str, Any]
+    deviation: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ async def run(
         seconds=statistics.median(times),
         text=answer["choices"][0]["message"]["content"],
         speculation=answer["tandem"]["speculation"],
+        deviation=answer["tandem"]["deviation"],
     )
 
 

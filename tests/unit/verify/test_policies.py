@@ -195,7 +195,7 @@ def test_the_targets_own_tokens_always_stand_and_what_follows_is_its_own(
     verdict = policy.accept(rows(tensor, block, WARM), block, seed)
     row = verdict.nodes[-1] + 1 if verdict.nodes else 0
     assert verdict.token == rows(tensor, block, WARM).choice(row, seed)
-    own = []
+    own: list[int] = []
     while len(own) < 3:
         own.append(int(tensor[len(own)].argmax()))
     right = chain(*own)

@@ -1,0 +1,1 @@
+"""Lossy acceptance: what it brings, and how far it strays."""
