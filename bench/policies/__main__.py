@@ -58,9 +58,8 @@ async def _answers(
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.policies", description=__doc__)
     parser.add_argument("policies", nargs="*", type=Choice.parse, default=DEFAULTS)
-    parser.add_argument("--sources", type=Setup.parse, default=Setup("suffix,eagle"))
-    parser.add_argument("--prompts", type=Path, help="a Spec-Bench file of JSON lines")
-    parser.add_argument("--per-group", type=int, default=2, help="prompts of each of the six groups")
+    parser.add_argument("--sources", type=Setup.parse, default=Setup("ngram,eagle"))
+    prompts.add_options(parser, per_group=2)
     parser.add_argument("--max-tokens", type=int, default=96)
     parser.add_argument("--block-size", type=int, default=8)
     parser.add_argument("--tree-width", type=int, default=2)

@@ -169,10 +169,14 @@ class Growth:
 
     def _show(self, node: _Node, logits: Tensor) -> None:
         """What it believes after a node, for its followers."""
-        if self._few:
-            logits = self._few.spread(logits)
-        scaled = adjusted(self._session, logits, node.path)[0] / self._session.shown_temperature
+        session, few = self._session, self._few
+        if few and not sampling.changes_nothing(session.sampling, session.allowed):
+            logits, few = few.spread(logits), None
+        scaled = (logits if few else adjusted(session, logits, node.path)[0]) / session.shown_temperature
         shown = sampling.draft_distribution(scaled.softmax(-1))
+        if few:
+            token_ids = few.token_ids[torch.tensor(shown.token_ids)]
+            shown = SparseDistribution(tuple(token_ids.tolist()), shown.probabilities)
         for follower in node.children or ():
             follower.shown = shown
 

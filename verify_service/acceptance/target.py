@@ -55,7 +55,7 @@ class TargetRows:
         self._tree = block.tree
         self._allowed = allowed
         self._greedy: list[int] | None = None
-        self._known: dict[int, Tensor] = {}
+        self._beliefs: dict[tuple[int, float], Tensor] = {}
 
     def path(self, row: int) -> tuple[int, ...]:
         """The guessed tokens between the committed ones and the row's position."""
@@ -88,9 +88,9 @@ class TargetRows:
 
         Of the request's parameters those count that change single tokens: what is not allowed has -inf.
         """
-        if row not in self._known:
-            self._known[row] = self._adjusted(row)[0]
-        return (self._known[row] / temperature).log_softmax(-1)
+        if (row, temperature) not in self._beliefs:
+            self._beliefs[row, temperature] = (self._adjusted(row)[0] / temperature).log_softmax(-1)
+        return self._beliefs[row, temperature]
 
     def _greedy_choice(self, row: int) -> int:
         if not sampling.changes_nothing(self._params, self._allowed):
