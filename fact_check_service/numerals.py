@@ -1,0 +1,190 @@
+"""Numbers as a text writes them: digits, English words, Chinese numerals; with what scales and hedges them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from text_to_num import text2num
+
+from fact_check_service import chinese, units
+from fact_check_service.chinese import ONE, Number
+from fact_check_service.sentences import Span
+
+SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+MONEY_SCALES = {**SCALES, "k": 3, "m": 6, "mn": 6, "b": 9, "bn": 9, "t": 12, "tn": 12}
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−⁺", "0123456789--+")
+
+# Latin letters only, so that a number may stand against a character of a script without spaces.
+LETTER = "0-9A-Za-z_À-ɏ"
+GAP = r"[\s-]?"
+CURRENCIES = {
+    **{"$": "us_dollar", "US$": "us_dollar", "USD": "us_dollar", "HK$": "hong_kong_dollar"},
+    **{"HKD": "hong_kong_dollar", "€": "euro", "EUR": "euro", "£": "pound_sterling"},
+    **{"GBP": "pound_sterling", "¥": "yen", "￥": "yuan", "JPY": "yen", "CNY": "yuan", "RMB": "yuan"},
+}
+_CURRENCY = "|".join(map(re.escape, sorted(CURRENCIES, key=len, reverse=True)))
+_SIGN = r"""(?<![^\s(\["'“（~～–—])(?P<sign>[-−+])"""
+# Not the beginning of 千米, 千克, 百帕 and 百分点.
+_PLACE = r"(?:[十万亿]|千(?![米克瓦帕卡])|百(?![帕分]))"
+_CHINESE_SCALE = rf"[ ]?[余多来]?{_PLACE}{{1,3}}+(?:[0-9]{{1,4}}+{_PLACE}{{1,3}}+){{0,3}}+"
+_DIGITS = re.compile(
+    rf"(?:{_SIGN}|(?<![{LETTER}.,:/^$€£¥]))(?P<currency>(?:{_CURRENCY})[ ]?)?+"
+    r"(?P<digits>(?:[0-9]{1,3}(?:,[0-9]{3}){1,9}+(?![0-9])|[0-9]{1,30}+)(?:\.(?P<decimals>[0-9]{1,30}+))?+)"
+    r"(?:[ ]?(?:[×x*·]|\\times)[ ]?10(?:\^\{?|\*\*)(?P<power>[-−+]?[0-9]{1,3}+)\}?"
+    r"|[ ]?(?:[×x*·]|\\times)[ ]?10(?P<superscript>[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}+)"
+    rf"|[eE](?P<exponent>[-−+]?[0-9]{{1,3}}+)|(?P<scale>{_CHINESE_SCALE}))?+"
+)
+_CHINESE = re.compile(
+    rf"(?<![0-9第几数{''.join(chinese.DIGITS)}十百千万亿点])(?:[{''.join(chinese.DIGITS)}]|{_PLACE}){{1,24}}+(?:点[〇零一二三四五六七八九]{{1,12}}+[百千万亿]{{0,2}}+)?+"
+    r"|(?<![一大小过多])半(?=个百分点)"
+)
+_SCALE = re.compile(rf"{GAP}(?P<scale>(?i:{'|'.join(SCALES)}))(?![{LETTER}])")
+_MONEY_SCALE = re.compile(rf"{GAP}(?P<scale>(?i:{'|'.join(MONEY_SCALES)}))(?![{LETTER}²³/^])")
+
+_DIGIT_WORDS = {
+    word: digit
+    for digit, words in enumerate("zero|oh one two three four five six seven eight nine".split(" "))
+    for word in words.split("|")
+}
+_COUNT = (
+    "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
+    "|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+)
+_POWER = "hundred|thousand|million|billion|trillion"
+_WORDS = re.compile(
+    rf"(?<![\w-])(?:(?P<article>an?\s)(?={_POWER}\b)|(?=(?:{_COUNT})\b))"
+    rf"(?P<whole>(?:{_COUNT}|{_POWER})(?:(?:\s|-|\sand\s)(?:{_COUNT}|{_POWER})\b){{0,12}}+)"
+    rf"(?:\spoint(?P<decimals>(?:\s(?:{'|'.join(_DIGIT_WORDS)})\b){{1,8}}+)(?:\s(?P<scale>{'|'.join(SCALES)})\b)?+)?+"
+    r"|(?<![\w-])(?P<part>(?:one[\s-])?half(?=\s(?:of\s)?an?\s|[\s-])|(?:an?\s|one[\s-])?quarter(?=\s(?:of\s)?an?\s|[\s-])"
+    r"|three[\s-]quarters(?=\sof\s))(?:\s(?:of\s)?an?)?(?=[\s-](?:percentage[\s-])?point)",
+    re.IGNORECASE,
+)
+_PARTS = {"half": Fraction(1, 2), "quarter": Fraction(1, 4), "quarters": Fraction(3, 4)}
+
+_HEDGE = re.compile(
+    r"(?:\b(?:(?:more|less|fewer|other|(?:great|high|low|larg|small|long|short|tall|bett)er) than"
+    r"|over|above|under|below|beyond|within|at (?:least|most)|up to|nearly|almost|exceed(?:s|ed|ing)?"
+    r"|as (?:much|little|low|high|many|few) as|(?:minimum|maximum) of)|[<>≤≥~≈±]"
+    r"|超过|超出|多于|高于|大于|少于|低于|小于|不到|不足|不超过|不低于|不少于|至少|至多|最多|最少|将近|接近|突破"
+    r"|[超逾近]|上限为?|下限为?)"
+    r"\s*(?:about |around |roughly |approximately |约|了)?$",
+    re.IGNORECASE,
+)
+_APPROXIMATE = re.compile(
+    r"(?:\b(?:about|around|roughly|approximately|approx\.?|some|circa|ca\.?|an? estimated|close to)\s*(?:the )?"
+    r"|大约|大概|约为?|约合|左右|[~≈])\s*$",
+    re.IGNORECASE,
+)
+_AFTER = re.compile(
+    r"[ ]?(?:(?P<bound>以上|以下|以内|之内|or (?:more|less|fewer)\b)|(?P<around>左右|上下|or so\b))"
+)
+_LONGEST_HEDGE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Numeral:
+    """A number where it stands; ``open`` while more digits or a scale may follow at the end of the text."""
+
+    span: Span
+    number: Number
+    currency: str = ""
+    approximate: bool = False
+    open: bool = False
+
+
+def numerals(text: str, sentence: Span) -> list[Numeral]:
+    """The numbers of a sentence in order, none of which overlap."""
+    found = [_of_digits(text, match) for match in _DIGITS.finditer(text, *sentence)]
+    found += _of_words(text, sentence)
+    found += _of_chinese(text, sentence)
+    return sorted(found, key=lambda numeral: numeral.span)
+
+
+def hedges(text: str, sentence: Span, span: Span) -> tuple[bool, bool]:
+    """Whether the words around ``span`` make it a bound, and whether they make it approximate."""
+    before = text[max(sentence.start, span.start - _LONGEST_HEDGE) : span.start]
+    after = _AFTER.match(text, span.end, sentence.end)
+    bound = _HEDGE.search(before) is not None or (after is not None and after["bound"] is not None)
+    around = _APPROXIMATE.search(before) is not None or (after is not None and after["around"] is not None)
+    return bound, around
+
+
+def _of_digits(text: str, match: re.Match[str]) -> Numeral:
+    number = _digits_value(match)
+    end, is_open = match.end(), False
+    currency = (match["currency"] or "").strip()
+    if not match["scale"]:
+        named = (_MONEY_SCALE if currency else _SCALE).match(text, end)
+        if named:
+            known = MONEY_SCALES if currency else SCALES
+            number, end = number.times(10 ** known[named["scale"].lower()]), named.end()
+        is_open = bool(currency) and _amount_may_grow(text[match.end("digits") :])
+    approximate = any(character in "余多来" for character in match["scale"] or "")
+    if match["sign"] in {"-", "−"}:
+        number = Number(-number.value, number.step)
+    return Numeral(Span(match.start(), end), number, currency, approximate, is_open)
+
+
+def _digits_value(match: re.Match[str]) -> Number:
+    digits = match["digits"].replace(",", "")
+    if match["scale"]:
+        scaled = re.sub("[ 余多来]", "", match["scale"])
+        return chinese.parse(digits + scaled) or _plain(digits, match["decimals"])
+    power = match["power"] or match["superscript"] or match["exponent"] or "0"
+    return _plain(digits, match["decimals"]).times(Fraction(10) ** int(power.translate(_SUPERSCRIPTS)))
+
+
+def _plain(digits: str, decimals: str | None) -> Number:
+    return Number(Fraction(digits), Fraction(1, 10 ** len(decimals or "")))
+
+
+def _amount_may_grow(rest: str) -> bool:
+    """Whether more digits or a scale may follow ``rest``, what stands between the digits and the end."""
+    if rest in {"", ".", ","}:
+        return True
+    return units.begins_any(rest.lstrip(" -\u00a0"), MONEY_SCALES, len("trillion"))
+
+
+def _of_words(text: str, sentence: Span) -> Iterator[Numeral]:
+    for match in _WORDS.finditer(text, *sentence):
+        number = _words_value(match)
+        if number is not None:
+            yield Numeral(Span(*match.span()), number)
+
+
+def _words_value(match: re.Match[str]) -> Number | None:
+    if match["part"]:
+        return ONE.times(_PARTS[re.split(r"[\s-]", match["part"].lower())[-1]])
+    article = "one " if match["article"] else ""
+    whole = _counted(article + match["whole"].lower())
+    if whole is None or not match["decimals"]:
+        return whole
+    decimals = "".join(str(_DIGIT_WORDS[word]) for word in match["decimals"].lower().split())
+    step = Fraction(1, 10 ** len(decimals))
+    scale = 10 ** SCALES[match["scale"].lower()] if match["scale"] else 1
+    return Number(whole.value + int(decimals) * step, step).times(scale)
+
+
+def _counted(words: str) -> Number | None:
+    try:
+        value = text2num(re.sub(r"\s+", " ", words), "en")
+    except ValueError:
+        return None
+    last = re.split(r"[\s-]", words)[-1]
+    return Number(Fraction(value), Fraction(100 if last == "hundred" else 10 ** SCALES.get(last, 0)))
+
+
+def _of_chinese(text: str, sentence: Span) -> Iterator[Numeral]:
+    for match in _CHINESE.finditer(text, *sentence):
+        written = match.group()
+        number = ONE.times(Fraction(1, 2)) if written == "半" else chinese.parse(written)
+        if number is not None:
+            yield Numeral(Span(*match.span()), number)
+
+
+def extended(numeral: Numeral, end: int) -> Numeral:
+    """The numeral with the mark of approximation behind it, as in 300万多."""
+    return replace(numeral, span=Span(numeral.span.start, end), approximate=True)
