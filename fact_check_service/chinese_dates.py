@@ -18,6 +18,7 @@ _DATE = re.compile(
     r"|第?(?P<quarter>[一二三四1-4])季度|(?P<half>[上下])半年))?+"
     rf"|(?<![0-9十第])(?P<yearly_month>{_SMALL})\s?月\s?(?P<yearly_day>{_SMALL})\s?[日号]"
 )
+_MARK = re.compile("[年月]")
 _AFTER_YEAR = re.compile(
     r"\s?(?:[0-9一二三四五六七八九十]{0,3}\s?|第[一二三四1-4]?季?|[一二三四1-4]季|[上下]半?)"
 )
@@ -28,6 +29,8 @@ _BEHIND = re.compile(r"\s?(?:之?[前后]|以[前后来]|起|至今)")
 
 def dates(text: str, sentence: Span) -> Iterator[Claim]:
     """A date that could still go on at the end of the text is left out."""
+    if not _MARK.search(text, *sentence):
+        return
     for match in _DATE.finditer(text, *sentence):
         if not _may_go_on(match, text[match.end() :]):
             before = text[max(sentence.start, match.start() - 4) : match.start()]
@@ -46,7 +49,7 @@ def _value(match: re.Match[str]) -> Value | None:
     if match["yearly_day"]:
         month, day = _small(match["yearly_month"]), _small(match["yearly_day"])
         return YearlyDay(month, day) if one_day(2000, month, day) else None
-    year = int(chinese.year_digits(match["year"]))
+    year = int(chinese.digits_of(match["year"]))
     if match["day"]:
         return one_day(year, _small(match["month"]), _small(match["day"]))
     if match["month"]:
@@ -62,4 +65,4 @@ def _value(match: re.Match[str]) -> Value | None:
 def _small(numeral: str) -> int:
     """0, which no calendar has, for what is no number."""
     number = chinese.parse(numeral)
-    return int(number.value) if number else 0
+    return int(number.value()) if number else 0

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from typing import NamedTuple
 
 from text_to_num import text2num
 
 from fact_check_service import chinese, units
-from fact_check_service.chinese import ONE, Number
+from fact_check_service.number import Number, plain
 from fact_check_service.sentences import Span
 
 SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
@@ -62,54 +61,37 @@ _WORDS = re.compile(
     r"|three[\s-]quarters(?=\sof\s))(?:\s(?:of\s)?an?)?(?=[\s-](?:percentage[\s-])?point)",
     re.IGNORECASE,
 )
-_PARTS = {"half": Fraction(1, 2), "quarter": Fraction(1, 4), "quarters": Fraction(3, 4)}
-
-_HEDGE = re.compile(
-    r"(?:\b(?:(?:more|less|fewer|other|(?:great|high|low|larg|small|long|short|tall|bett)er) than"
-    r"|over|above|under|below|beyond|within|at (?:least|most)|up to|nearly|almost|exceed(?:s|ed|ing)?"
-    r"|as (?:much|little|low|high|many|few) as|(?:minimum|maximum) of)|[<>≤≥~≈±]"
-    r"|超过|超出|多于|高于|大于|少于|低于|小于|不到|不足|不超过|不低于|不少于|至少|至多|最多|最少|将近|接近|突破"
-    r"|[超逾近]|上限为?|下限为?)"
-    r"\s*(?:about |around |roughly |approximately |约|了)?$",
-    re.IGNORECASE,
-)
-_APPROXIMATE = re.compile(
-    r"(?:\b(?:about|around|roughly|approximately|approx\.?|some|circa|ca\.?|an? estimated|close to)\s*(?:the )?"
-    r"|大约|大概|约为?|约合|左右|[~≈])\s*$",
-    re.IGNORECASE,
-)
-_AFTER = re.compile(
-    r"[ ]?(?:(?P<bound>以上|以下|以内|之内|or (?:more|less|fewer)\b)|(?P<around>左右|上下|or so\b))"
-)
-_LONGEST_HEDGE = 40
+_PARTS = {"half": Number(5, -1), "quarter": Number(25, -2), "quarters": Number(75, -2)}
+_NUMBER_WORDS = frozenset([*_COUNT.split("|"), *_POWER.split("|"), "half", "quarter", "quarters"])
+_BETWEEN_WORDS = re.compile(r"[\s-]+")
+_ANY_DIGIT = re.compile("[0-9]")
+_ANY_CHINESE = re.compile(f"[{''.join(chinese.DIGITS)}十百千万亿半]")
 
 
-@dataclass(frozen=True, slots=True)
-class Numeral:
-    """A number where it stands; ``open`` while more digits or a scale may follow at the end of the text."""
+class Numeral(NamedTuple):
+    """A number where it stands; ``open`` while more digits or a scale may follow at the end of the text.
+
+    ``scale`` is the power of ten of what stands behind the digits, such as "million" and 万.
+    """
 
     span: Span
     number: Number
     currency: str = ""
     approximate: bool = False
+    scale: int = 0
     open: bool = False
 
 
 def numerals(text: str, sentence: Span) -> list[Numeral]:
     """The numbers of a sentence in order, none of which overlap."""
-    found = [_of_digits(text, match) for match in _DIGITS.finditer(text, *sentence)]
-    found += _of_words(text, sentence)
-    found += _of_chinese(text, sentence)
+    found: list[Numeral] = []
+    if _ANY_DIGIT.search(text, *sentence):
+        found += [_of_digits(text, match) for match in _DIGITS.finditer(text, *sentence)]
+    if not _NUMBER_WORDS.isdisjoint(_BETWEEN_WORDS.split(text[slice(*sentence)].lower())):
+        found += _of_words(text, sentence)
+    if _ANY_CHINESE.search(text, *sentence):
+        found += _of_chinese(text, sentence)
     return sorted(found, key=lambda numeral: numeral.span)
-
-
-def hedges(text: str, sentence: Span, span: Span) -> tuple[bool, bool]:
-    """Whether the words around ``span`` make it a bound, and whether they make it approximate."""
-    before = text[max(sentence.start, span.start - _LONGEST_HEDGE) : span.start]
-    after = _AFTER.match(text, span.end, sentence.end)
-    bound = _HEDGE.search(before) is not None or (after is not None and after["bound"] is not None)
-    around = _APPROXIMATE.search(before) is not None or (after is not None and after["around"] is not None)
-    return bound, around
 
 
 def _of_digits(text: str, match: re.Match[str]) -> Numeral:
@@ -120,25 +102,22 @@ def _of_digits(text: str, match: re.Match[str]) -> Numeral:
         named = (_MONEY_SCALE if currency else _SCALE).match(text, end)
         if named:
             known = MONEY_SCALES if currency else SCALES
-            number, end = number.times(10 ** known[named["scale"].lower()]), named.end()
+            number, end = number.scaled(known[named["scale"].lower()]), named.end()
         is_open = bool(currency) and _amount_may_grow(text[match.end("digits") :])
     approximate = any(character in "余多来" for character in match["scale"] or "")
     if match["sign"] in {"-", "−"}:
-        number = Number(-number.value, number.step)
-    return Numeral(Span(match.start(), end), number, currency, approximate, is_open)
+        number = number.negative()
+    scale = number.place + len(match["decimals"] or "") if not match["exponent"] else 0
+    return Numeral(Span(match.start(), end), number, currency, approximate, scale, is_open)
 
 
 def _digits_value(match: re.Match[str]) -> Number:
     digits = match["digits"].replace(",", "")
     if match["scale"]:
-        scaled = re.sub("[ 余多来]", "", match["scale"])
-        return chinese.parse(digits + scaled) or _plain(digits, match["decimals"])
-    power = match["power"] or match["superscript"] or match["exponent"] or "0"
-    return _plain(digits, match["decimals"]).times(Fraction(10) ** int(power.translate(_SUPERSCRIPTS)))
-
-
-def _plain(digits: str, decimals: str | None) -> Number:
-    return Number(Fraction(digits), Fraction(1, 10 ** len(decimals or "")))
+        scale = "".join(character for character in match["scale"] if character not in " 余多来")
+        return chinese.parse(digits + scale) or plain(digits)
+    power = match["power"] or match["superscript"] or match["exponent"]
+    return plain(digits).scaled(int(power.translate(_SUPERSCRIPTS)) if power else 0)
 
 
 def _amount_may_grow(rest: str) -> bool:
@@ -157,34 +136,28 @@ def _of_words(text: str, sentence: Span) -> Iterator[Numeral]:
 
 def _words_value(match: re.Match[str]) -> Number | None:
     if match["part"]:
-        return ONE.times(_PARTS[re.split(r"[\s-]", match["part"].lower())[-1]])
+        return _PARTS[next(word for word in _BETWEEN_WORDS.split(match["part"].lower()) if word in _PARTS)]
     article = "one " if match["article"] else ""
     whole = _counted(article + match["whole"].lower())
     if whole is None or not match["decimals"]:
         return whole
     decimals = "".join(str(_DIGIT_WORDS[word]) for word in match["decimals"].lower().split())
-    step = Fraction(1, 10 ** len(decimals))
-    scale = 10 ** SCALES[match["scale"].lower()] if match["scale"] else 1
-    return Number(whole.value + int(decimals) * step, step).times(scale)
+    return whole.pointed(decimals).scaled(SCALES[match["scale"].lower()] if match["scale"] else 0)
 
 
 def _counted(words: str) -> Number | None:
     try:
-        value = text2num(re.sub(r"\s+", " ", words), "en")
+        value = text2num(_BETWEEN_WORDS.sub(" ", words), "en")
     except ValueError:
         return None
-    last = re.split(r"[\s-]", words)[-1]
-    return Number(Fraction(value), Fraction(100 if last == "hundred" else 10 ** SCALES.get(last, 0)))
+    last = _BETWEEN_WORDS.split(words)[-1]
+    place = 2 if last == "hundred" else SCALES.get(last, 0)
+    return Number(value // 10**place, place)
 
 
 def _of_chinese(text: str, sentence: Span) -> Iterator[Numeral]:
     for match in _CHINESE.finditer(text, *sentence):
         written = match.group()
-        number = ONE.times(Fraction(1, 2)) if written == "半" else chinese.parse(written)
+        number = Number(5, -1) if written == "半" else chinese.parse(written)
         if number is not None:
             yield Numeral(Span(*match.span()), number)
-
-
-def extended(numeral: Numeral, end: int) -> Numeral:
-    """The numeral with the mark of approximation behind it, as in 300万多."""
-    return replace(numeral, span=Span(numeral.span.start, end), approximate=True)
