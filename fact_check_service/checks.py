@@ -59,13 +59,13 @@ def check(text: str, rules: Rules) -> tuple[Finding, ...]:
 
 def _judge(text: str, sentence: Span, claims: list[Claim], rules: Rules) -> list[Finding]:
     """Support outweighs contradiction: a value right for one rule is not about the other's subject."""
-    known: dict[Claim, Finding] = {}
+    known: dict[Span, Finding] = {}
     if not doubtful(text, sentence):
         for rule in _applicable(text, sentence, claims, rules):
             for claim, verdict in _opinions(text, sentence, claims, rule):
-                if claim not in known or verdict is Verdict.SUPPORTED:
-                    known[claim] = Finding(claim, verdict, rule.name, rule.evidence)
-    return [known.get(claim, Finding(claim, Verdict.UNKNOWN)) for claim in claims]
+                if claim.span not in known or verdict is Verdict.SUPPORTED:
+                    known[claim.span] = Finding(claim, verdict, rule.name, rule.evidence)
+    return [known.get(claim.span, Finding(claim, Verdict.UNKNOWN)) for claim in claims]
 
 
 def _applicable(text: str, sentence: Span, claims: list[Claim], rules: Rules) -> Iterator[Rule]:
@@ -99,7 +99,7 @@ def _about_subject(text: str, sentence: Span, claims: list[Claim], rule: Rule) -
     if not ends or rule.judges == "every":
         return claims if ends else []
     right = [claim for claim in claims if rule.compare(claim) is Verdict.SUPPORTED]
-    return right or list(dict.fromkeys(_nearest(claims, ends)))
+    return right or list({claim.span: claim for claim in _nearest(claims, ends)}.values())
 
 
 def _nearest(claims: list[Claim], positions: list[int]) -> Iterator[Claim]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from dateutil import parser
 
@@ -64,7 +65,7 @@ _LONGEST_LEAD = 16
 _WRITTEN_NUMBER = re.compile(r"[0-9]+")
 _NOISE = re.compile(r"(?<=[0-9])(?:st|nd|rd|th)|\sof\b")
 _YEAR_MAY_FOLLOW = re.compile(r",?\s?[0-9]{0,3}")
-_YEAR_MAY_GO_ON = re.compile(r"[-–/.,:]?|\s[-–\w]?\w{0,7}")
+_YEAR_MAY_GO_ON = re.compile(r"[-–/:]?|\s[-–\w]?\w{0,7}")
 _HEDGE = re.compile(
     r"\b(?:before|after|since|until|till|by|from|between|through|(?:later|earlier|other) than|prior to)\s+$",
     re.IGNORECASE,
@@ -104,7 +105,7 @@ def _claim(text: str, sentence: Span, match: re.Match[str]) -> Claim | None:
         return _numeric(match, hedged, sentence)
     if shape == "part":
         return _part_of_year(match, before, hedged, sentence)
-    return Claim(Kind.DATE, _value(match, shape), "", Span(*match.span()), sentence, hedged)
+    return Claim(Kind.DATE, _value(match.group(), shape), "", Span(*match.span()), sentence, hedged)
 
 
 def _may_go_on(shape: str, rest: str) -> bool:
@@ -124,16 +125,12 @@ def _year(match: re.Match[str], before: str, sentence: Span) -> Claim | None:
     return Claim(Kind.DATE, whole_year(year), "", Span(*match.span()), sentence, hedged)
 
 
-def _value(match: re.Match[str], shape: str) -> Value | None:
+# The tail of the text is read again with every block.
+@lru_cache(maxsize=4096)
+def _value(written: str, shape: str) -> Value | None:
     """The days that a date names; None when the calendar has no such date."""
     try:
-        # The lenient parser would read the month 13 as a day.
-        written = match.group()
-        parsed = (
-            parser.isoparse(written)
-            if shape == "iso"
-            else parser.parse(_NOISE.sub("", written), default=_DEFAULT)
-        )
+        parsed = _parsed(written, shape)
     except (ValueError, OverflowError):
         return None
     if shape == "yearless":
@@ -143,6 +140,13 @@ def _value(match: re.Match[str], shape: str) -> Value | None:
         return None
     day = parsed.date()
     return Period(day, day) if len(numbers) > 1 else whole_month(day.year, day.month)
+
+
+def _parsed(written: str, shape: str) -> datetime.datetime:
+    # The lenient parser would read the month 13 as a day.
+    if shape == "iso":
+        return parser.isoparse(written)
+    return parser.parse(_NOISE.sub("", written), default=_DEFAULT)
 
 
 def _numeric(match: re.Match[str], hedged: bool, sentence: Span) -> Claim | None:

@@ -14,6 +14,8 @@ from fact_check_service.sentences import Span
 
 SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 MONEY_SCALES = {**SCALES, "k": 3, "m": 6, "mn": 6, "b": 9, "bn": 9, "t": 12, "tn": 12}
+_SCALE_BEGINNINGS = units.beginnings(MONEY_SCALES)
+_LONGEST_SCALE = len(" trillion")
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−⁺", "0123456789--+")
 
 # Latin letters only, so that a number may stand against a character of a script without spaces.
@@ -124,7 +126,7 @@ def _amount_may_grow(rest: str) -> bool:
     """Whether more digits or a scale may follow ``rest``, what stands between the digits and the end."""
     if rest in {"", ".", ","}:
         return True
-    return units.begins_any(rest.lstrip(" -\u00a0"), MONEY_SCALES, len("trillion"))
+    return len(rest) < _LONGEST_SCALE and rest.lstrip(" -\u00a0").lower() in _SCALE_BEGINNINGS
 
 
 def _of_words(text: str, sentence: Span) -> Iterator[Numeral]:

@@ -82,17 +82,17 @@ def named(spelling: str) -> str:
     return _BY_SYMBOL.get(spelling) or _BY_WORD[_fold(spelling)]
 
 
+def beginnings(spellings: Iterable[str]) -> frozenset[str]:
+    """What a folded spelling may look like before it is whole: "m", "mi" and "mil" for "mile"."""
+    return frozenset(spelling[:length] for spelling in spellings for length in range(len(spelling)))
+
+
+_BEGINNINGS = beginnings(_FOLDED)
+
+
 def may_grow(tail: str) -> bool:
     """Whether ``tail``, what a text ends with, is the beginning of a longer spelling: "m" of "miles"."""
-    return begins_any(tail, _FOLDED, _LONGEST_SPELLING)
-
-
-def begins_any(tail: str, spellings: Iterable[str], longest: int) -> bool:
-    """Whether ``tail`` is the beginning of one of the folded ``spellings``, and not the whole of it."""
-    if len(tail) > longest:
-        return False
-    folded = _fold(tail)
-    return any(spelling != folded and spelling.startswith(folded) for spelling in spellings)
+    return len(tail) <= _LONGEST_SPELLING and _fold(tail) in _BEGINNINGS
 
 
 def _fold(spelling: str) -> str:

@@ -1,0 +1,150 @@
+"""Consistency: claims of a drafted text against what its prompt says of the same subject."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from fact_check_service.agreement import agree, comparable
+from fact_check_service.checks import EXTRACTORS, Finding
+from fact_check_service.claims import Claim, Kind, Verdict, extract
+from fact_check_service.doubt import denied
+from fact_check_service.sentences import Span
+from fact_check_service.subjects import Subject, clause_of, likeness, subject, words
+from fact_check_service.units import UNITS
+
+RULE = "prompt"
+MAX_CHARACTERS = 65_536
+"""Only the end of a longer prompt is looked at: what is asked stands there."""
+
+_LONGEST_EVIDENCE = 400
+_ALIKE = 0.6
+# Of a document that has one value of its kind there is no other that the draft could mean.
+_ALIKE_IF_ALONE = 0.5
+_SUPPORTS = 0.4
+# How much less alike than a statement that disagrees one may be that agrees, and still be what is meant.
+_MARGIN = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A claim with its subject, and what else its clause claims."""
+
+    claim: Claim
+    subject: Subject
+    beside: tuple[Claim, ...]
+
+
+class SourceClaims:
+    """What a prompt states, by dimension; made once for a prompt."""
+
+    def __init__(self, text: str, statements: Iterable[Statement]) -> None:
+        self.text = text
+        by_dimension: dict[str, list[Statement]] = defaultdict(list)
+        for statement in statements:
+            by_dimension[_dimension(statement.claim)].append(statement)
+        self.by_dimension: Mapping[str, Sequence[Statement]] = dict(by_dimension)
+
+    @classmethod
+    def of(cls, prompt: str) -> SourceClaims:
+        start = max(0, len(prompt) - MAX_CHARACTERS)
+        return cls(
+            prompt,
+            (
+                statement
+                for sentence, claims in extract(prompt, start, EXTRACTORS)
+                if not denied(prompt, sentence)
+                for statement in _statements(prompt, claims)
+            ),
+        )
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        return words(self.text, Span(max(0, len(self.text) - MAX_CHARACTERS), len(self.text)))
+
+    def evidence(self, statement: Statement) -> str:
+        return self.text[slice(*statement.claim.sentence)].strip()[:_LONGEST_EVIDENCE]
+
+
+def judge(text: str, claims: Sequence[Claim], source: SourceClaims) -> list[Finding]:
+    """A finding for each claim, in their order."""
+    by_sentence: dict[Span, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        by_sentence[claim.sentence].append(claim)
+    doubted = {sentence for sentence in by_sentence if denied(text, sentence)}
+    return [
+        Finding(claim, Verdict.UNKNOWN)
+        if claim.sentence in doubted
+        else _finding(_statement(text, claim, by_sentence[claim.sentence]), source)
+        for claim in claims
+    ]
+
+
+def _statements(text: str, claims: Sequence[Claim]) -> Iterable[Statement]:
+    return (_statement(text, claim, claims) for claim in claims)
+
+
+def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
+    start, end = clause_of(text, claim)
+    beside = [other for other in claims if other is not claim and start <= other.span.start < end]
+    if claim.kind is Kind.QUANTITY and all(other.kind is not Kind.DATE for other in beside):
+        beside += [other for other in claims if _stands_alone(text, other, claims)]
+    return Statement(claim, subject(text, claim, claims), tuple(beside))
+
+
+def _stands_alone(text: str, claim: Claim, claims: Sequence[Claim]) -> bool:
+    """Whether it is a date in a clause of its own, "In 2023, ...", which dates what follows."""
+    return claim.kind is Kind.DATE and not words(
+        text, clause_of(text, claim), [other.span for other in claims]
+    )
+
+
+def _dimension(claim: Claim) -> str:
+    return UNITS[claim.unit].dimension if claim.unit else claim.kind.value
+
+
+def _finding(draft: Statement, source: SourceClaims) -> Finding:
+    candidates = [
+        (likeness(draft.subject, stated.subject, source.vocabulary), agree(draft.claim, stated.claim), stated)
+        for stated in source.by_dimension.get(_dimension(draft.claim), ())
+        if comparable(draft.claim, stated.claim) and not _other_case(draft, stated)
+    ]
+    alike = max((score for score, same, _ in candidates if same is not False), default=0.0)
+    contrary = max(
+        ((score, stated) for score, same, stated in candidates if same is False), key=_score, default=None
+    )
+    if contrary is None or alike >= contrary[0] - _MARGIN:
+        supporting = [stated for score, same, stated in candidates if same and score >= max(_SUPPORTS, alike)]
+        return _found(draft, Verdict.SUPPORTED, source, supporting[0]) if supporting else _unknown(draft)
+    enough = (
+        _ALIKE_IF_ALONE if len({repr(stated.claim.value) for _, _, stated in candidates}) == 1 else _ALIKE
+    )
+    if contrary[0] < enough:
+        return _unknown(draft)
+    return _found(draft, Verdict.CONTRADICTED, source, contrary[1])
+
+
+def _score(scored: tuple[float, Statement]) -> float:
+    return scored[0]
+
+
+def _other_case(draft: Statement, stated: Statement) -> bool:
+    """Whether what is claimed beside differs too: growth in 2022 is not growth in 2023."""
+    kind = Kind.DATE if draft.claim.kind is Kind.QUANTITY else Kind.QUANTITY
+    verdicts = [
+        agree(one, other)
+        for one in draft.beside
+        for other in stated.beside
+        if one.kind is kind and comparable(one, other)
+    ]
+    return bool(verdicts) and not any(verdict is not False for verdict in verdicts)
+
+
+def _unknown(draft: Statement) -> Finding:
+    return Finding(draft.claim, Verdict.UNKNOWN)
+
+
+def _found(draft: Statement, verdict: Verdict, source: SourceClaims, stated: Statement) -> Finding:
+    return Finding(draft.claim, verdict, RULE, source.evidence(stated))

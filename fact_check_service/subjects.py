@@ -1,0 +1,134 @@
+"""What a claim is about, as far as the words around it tell, and how alike two subjects are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rapidfuzz import fuzz, process
+
+from fact_check_service.claims import Claim
+from fact_check_service.sentences import Span
+from fact_check_service.vocabulary import (
+    CHINESE_SENSES,
+    OPPOSITES,
+    PHRASES,
+    SENSES,
+    STOP_CHARACTERS,
+    STOP_WORDS,
+)
+
+_CLAUSE_END = re.compile(
+    r"[,;()，；（）。!?！？]|\s[-–—]\s|——|\b(?:and|while|whereas|but|although|though|compared|versus|vs)\b|而|但是?|其中|以及|同时|并且?"
+)
+_WORD = re.compile(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9'’]*|[0-9]+|[\u4e00-\u9fff]+")
+_CHINESE_SENSE = re.compile("|".join(sorted(CHINESE_SENSES, key=len, reverse=True)))
+_PHRASE = re.compile("|".join(sorted(PHRASES, key=len, reverse=True)), re.IGNORECASE)
+_STOPS = re.compile(f"[{STOP_CHARACTERS}]+")
+_INFLECTION = re.compile(r"^(\w{3,}?)(?:ing|ed|(?<=[sxz])es|(?<=[cs]h)es|s)$")
+_ALIKE = 85
+_SHORTEST_FUZZY = 5
+_FAR_WEIGHT, _FAR_MATCH, _ELSEWHERE = 0.3, 0.6, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The words of a claim's clause, and those of the rest of its sentence."""
+
+    near: frozenset[str]
+    far: frozenset[str]
+
+
+def subject(text: str, claim: Claim, others: Sequence[Claim]) -> Subject:
+    """The words around ``claim``; those of claims are left out, as they are what is claimed."""
+    clause = clause_of(text, claim)
+    spans = [other.span for other in others]
+    near = words(text, clause, spans)
+    everything = words(text, claim.sentence, spans)
+    if not near:
+        near = everything
+    return Subject(near, everything - near)
+
+
+def clause_of(text: str, claim: Claim) -> Span:
+    start, end = claim.sentence
+    for found in _CLAUSE_END.finditer(text, *claim.sentence):
+        if found.end() <= claim.span.start:
+            start = found.end()
+        elif found.start() >= claim.span.end:
+            end = found.start()
+            break
+    return Span(start, end)
+
+
+def words(text: str, span: Span, left_out: Iterable[Span] = ()) -> frozenset[str]:
+    """English words by their stem and sense, Chinese ones by sense or as pairs of characters."""
+    masked = text[slice(*span)]
+    for start, end in left_out:
+        first, last = max(start, span.start) - span.start, min(end, span.end) - span.start
+        if first < last:
+            masked = masked[:first] + " " * (last - first) + masked[last:]
+    masked = _PHRASE.sub(lambda phrase: PHRASES[phrase.group().lower()], masked)
+    found: set[str] = set()
+    for match in _WORD.finditer(masked):
+        word = match.group()
+        if "\u4e00" <= word[0] <= "\u9fff":
+            found |= _chinese(word)
+        elif word.lower() not in STOP_WORDS:
+            found.add(_stem(word.lower()))
+    return frozenset(found)
+
+
+def likeness(draft: Subject, source: Subject, document: frozenset[str]) -> float:
+    """From 0 to 1: the share of the draft's words that the source's sentence has too.
+
+    A word that stands elsewhere in the document, as the name a pronoun stands for does, counts half.
+    """
+    if _opposed(draft.near, source.near):
+        return 0.0
+    everything = source.near | source.far
+    near = [_match(word, source.near, everything, document) for word in draft.near]
+    if not any(near):
+        return 0.0
+    far = [min(1.0, _match(word, everything, everything, document)) for word in draft.far]
+    total = len(near) + _FAR_WEIGHT * len(far)
+    return (sum(near) + _FAR_WEIGHT * sum(far)) / total
+
+
+def _match(word: str, near: frozenset[str], everything: frozenset[str], document: frozenset[str]) -> float:
+    if word in near:
+        return 1.0
+    if word in everything:
+        return _FAR_MATCH
+    if len(word) >= _SHORTEST_FUZZY and process.extractOne(
+        word, near, scorer=fuzz.ratio, score_cutoff=_ALIKE
+    ):
+        return 1.0
+    return _ELSEWHERE if word in document else 0.0
+
+
+def _opposed(draft: frozenset[str], source: frozenset[str]) -> bool:
+    """Whether one speaks of imports and the other of exports."""
+    return any(
+        (one in draft and other in source and other not in draft and one not in source)
+        or (other in draft and one in source and one not in draft and other not in source)
+        for one, other in OPPOSITES
+    )
+
+
+def _stem(word: str) -> str:
+    word = word.removesuffix("'s").removesuffix("’s")
+    if word in SENSES:
+        return SENSES[word]
+    stem = _INFLECTION.sub(r"\1", word)
+    return SENSES.get(stem, stem).removesuffix("e")
+
+
+def _chinese(run: str) -> set[str]:
+    found = {CHINESE_SENSES[sense] for sense in _CHINESE_SENSE.findall(run)}
+    for piece in _STOPS.split(_CHINESE_SENSE.sub("的", run)):
+        found |= {piece[place : place + 2] for place in range(len(piece) - 1)} or (
+            {piece} if piece else set()
+        )
+    return found
