@@ -9,9 +9,12 @@ from functools import cached_property
 
 from fact_check_service.agreement import agree, comparable
 from fact_check_service.checks import EXTRACTORS, Finding
+from fact_check_service.checks import MAX_CHARACTERS as LONGEST_TEXT
 from fact_check_service.claims import Claim, Kind, Verdict, extract
 from fact_check_service.doubt import denied
-from fact_check_service.sentences import Span
+from fact_check_service.name_consistency import Named, contradicting, named
+from fact_check_service.names import names
+from fact_check_service.sentences import Span, sentences
 from fact_check_service.subjects import Subject, clause_of, likeness, subject, words
 from fact_check_service.units import UNITS
 
@@ -21,8 +24,9 @@ MAX_CHARACTERS = 65_536
 
 _LONGEST_EVIDENCE = 400
 _ALIKE = 0.6
-# Of a document that has one value of its kind there is no other that the draft could mean.
+# Where no other value comes near there is none that the draft could mean instead.
 _ALIKE_IF_ALONE = 0.5
+_LEAD = 0.2
 _SUPPORTS = 0.4
 # How much less alike than a statement that disagrees one may be that agrees, and still be what is meant.
 _MARGIN = 0.12
@@ -61,15 +65,24 @@ class SourceClaims:
         )
 
     @cached_property
+    def names(self) -> Sequence[Named]:
+        """Looked for once a draft is compared, as rules do without."""
+        found = []
+        for sentence in sentences(self.text, max(0, len(self.text) - MAX_CHARACTERS)):
+            claims = [claim for extractor in EXTRACTORS for claim in extractor(self.text, sentence)]
+            found += [named(self.text, name, claims) for name in names(self.text, sentence)]
+        return found
+
+    @cached_property
     def vocabulary(self) -> frozenset[str]:
         return words(self.text, Span(max(0, len(self.text) - MAX_CHARACTERS), len(self.text)))
 
-    def evidence(self, statement: Statement) -> str:
-        return self.text[slice(*statement.claim.sentence)].strip()[:_LONGEST_EVIDENCE]
+    def evidence(self, claim: Claim) -> str:
+        return self.text[slice(*claim.sentence)].strip()[:_LONGEST_EVIDENCE]
 
 
 def judge(text: str, claims: Sequence[Claim], source: SourceClaims) -> list[Finding]:
-    """A finding for each claim, in their order."""
+    """A finding for each claim, in their order, and one more for each name that the prompt contradicts."""
     by_sentence: dict[Span, list[Claim]] = defaultdict(list)
     for claim in claims:
         by_sentence[claim.sentence].append(claim)
@@ -79,7 +92,18 @@ def judge(text: str, claims: Sequence[Claim], source: SourceClaims) -> list[Find
         if claim.sentence in doubted
         else _finding(_statement(text, claim, by_sentence[claim.sentence]), source)
         for claim in claims
-    ]
+    ] + list(_misnamed(text, claims, source))
+
+
+def _misnamed(text: str, claims: Sequence[Claim], source: SourceClaims) -> Iterable[Finding]:
+    for sentence in sentences(text, max(0, len(text) - LONGEST_TEXT)):
+        if denied(text, sentence):
+            continue
+        for name in names(text, sentence):
+            drafted = named(text, name, [claim for claim in claims if claim.sentence == sentence])
+            stated = contradicting(text, drafted, source.names, source.text, source.vocabulary)
+            if stated:
+                yield Finding(name, Verdict.CONTRADICTED, RULE, source.evidence(stated.claim))
 
 
 def _statements(text: str, claims: Sequence[Claim]) -> Iterable[Statement]:
@@ -109,7 +133,7 @@ def _finding(draft: Statement, source: SourceClaims) -> Finding:
     candidates = [
         (likeness(draft.subject, stated.subject, source.vocabulary), agree(draft.claim, stated.claim), stated)
         for stated in source.by_dimension.get(_dimension(draft.claim), ())
-        if comparable(draft.claim, stated.claim) and not _other_case(draft, stated)
+        if comparable(draft.claim, stated.claim) and _may_speak_of_one(draft, stated)
     ]
     alike = max((score for score, same, _ in candidates if same is not False), default=0.0)
     contrary = max(
@@ -142,9 +166,16 @@ def _other_case(draft: Statement, stated: Statement) -> bool:
     return bool(verdicts) and not any(verdict is not False for verdict in verdicts)
 
 
+def _may_speak_of_one(draft: Statement, stated: Statement) -> bool:
+    """What has another date is another quantity; a date is right wherever the prompt has it."""
+    if draft.claim.kind is Kind.DATE and agree(draft.claim, stated.claim) is not False:
+        return True
+    return not _other_case(draft, stated)
+
+
 def _unknown(draft: Statement) -> Finding:
     return Finding(draft.claim, Verdict.UNKNOWN)
 
 
 def _found(draft: Statement, verdict: Verdict, source: SourceClaims, stated: Statement) -> Finding:
-    return Finding(draft.claim, verdict, RULE, source.evidence(stated))
+    return Finding(draft.claim, verdict, RULE, source.evidence(stated.claim))

@@ -30,7 +30,7 @@ _THINGS = re.compile(
 )
 _THINGS_IN_CHINESE = re.compile(
     r"[余多来]?[ ]?(?:(?:[个名位家座条种项层辆架艘次所台件套本部只头匹棵户支张场届枚篇起例间款颗盏栋幢处门股]|平台)"
-    r"(?!月)[\u4e00-\u9fff]|(?:用户|居民|员工|学生|游客|家庭|农民|平台|册|株|辆|架)[^\s])"
+    r"(?!月)[^\s]|(?:用户|居民|员工|学生|游客|家庭|农民|平台|册|株|辆|架)[^\s])"
 )
 _LABEL = re.compile(
     r"(?:\b[A-Z][\w.]{0,20}|\b(?:chapter|version|suite|page|section|figure|table|room|step|no)\.?|[#第])\s?$"

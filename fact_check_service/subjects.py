@@ -30,6 +30,7 @@ _INFLECTION = re.compile(r"^(\w{3,}?)(?:ing|ed|(?<=[sxz])es|(?<=[cs]h)es|s)$")
 _ALIKE = 85
 _SHORTEST_FUZZY = 5
 _FAR_WEIGHT, _FAR_MATCH, _ELSEWHERE = 0.3, 0.6, 0.5
+_BACKWARDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,13 @@ def words(text: str, span: Span, left_out: Iterable[Span] = ()) -> frozenset[str
         word = match.group()
         if "\u4e00" <= word[0] <= "\u9fff":
             found |= _chinese(word)
-        elif word.lower() not in STOP_WORDS:
+        elif word.lower() in SENSES or word.lower() not in STOP_WORDS:
             found.add(_stem(word.lower()))
     return frozenset(found)
 
 
 def likeness(draft: Subject, source: Subject, document: frozenset[str]) -> float:
-    """From 0 to 1: the share of the draft's words that the source's sentence has too.
+    """From 0 to 1: how many of the draft's words the source's sentence has too, and the other way round.
 
     A word that stands elsewhere in the document, as the name a pronoun stands for does, counts half.
     """
@@ -89,11 +90,13 @@ def likeness(draft: Subject, source: Subject, document: frozenset[str]) -> float
         return 0.0
     everything = source.near | source.far
     near = [_match(word, source.near, everything, document) for word in draft.near]
-    if not any(near):
+    if not any(near) or not source.near:
         return 0.0
     far = [min(1.0, _match(word, everything, everything, document)) for word in draft.far]
-    total = len(near) + _FAR_WEIGHT * len(far)
-    return (sum(near) + _FAR_WEIGHT * sum(far)) / total
+    covered = (sum(near) + _FAR_WEIGHT * sum(far)) / (len(near) + _FAR_WEIGHT * len(far))
+    drafted = draft.near | draft.far
+    covering = sum(word in drafted for word in source.near) / len(source.near)
+    return (1 - _BACKWARDS) * covered + _BACKWARDS * covering
 
 
 def _match(word: str, near: frozenset[str], everything: frozenset[str], document: frozenset[str]) -> float:

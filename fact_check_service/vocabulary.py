@@ -8,7 +8,7 @@ STOP_WORDS = frozenset(
     " may shall should do does did also about around approximately roughly nearly almost some than then there"
     " after before during per each over under above below up into out more most less only just now said says say"
     " saying according reported reports report announced announces announce stated states noted total approx so"
-    " such very both not no but while when where what how all any other within between through until since"
+    " today currently still record such very both not no but while when where what how all any other within between through until since"
     " january february march april may june july august september october november december year years".split()
 )
 STOP_CHARACTERS = "的了是在和与为以于其该这那有将已也都又及或并对由从到至约近超逾达共个名家之后前上下内中会日月年被把让使着过"
@@ -35,7 +35,7 @@ _ENGLISH = {
     "begin": "begin begins began begun start starts started starting commence commenced",
     "finish": "end ends ended finish finished completed complete completes completion",
     "fed": "fed fomc",
-    "last": "last lasts lasted duration takes took take",
+    "last": "lasts lasted lasting duration takes took take",
     "buy": "buy bought buys acquire acquired acquires acquisition purchase purchased",
     "launch": "launch launched launches release released releases unveiled introduced",
     "expire": "expire expires expiry deadline due",
