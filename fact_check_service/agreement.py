@@ -56,13 +56,8 @@ def _same_number(draft: Claim, source: Claim, value: Fraction, stated: Fraction)
     if (draft.approximate or source.approximate) and difference <= abs(stated) * _ABOUT:
         return True
     rounded = value % _MANY_ZEROS == 0 and difference <= abs(stated) * _ROUND
-    if (
-        rounded
-        or difference <= units.convert(source.step, source.unit, draft.unit) / 2
-        and source.unit == draft.unit
-    ):
-        return None
-    return False
+    less_exact = source.unit == draft.unit and difference <= source.step / 2
+    return None if rounded or less_exact else False
 
 
 def _same_range(draft: object, source: object) -> bool | None:

@@ -47,12 +47,15 @@ class RuleChecker:
         return check(text, self._rules)
 
 
-def check(text: str, rules: Rules) -> tuple[Finding, ...]:
-    """A finding for every claim in the last ``MAX_CHARACTERS`` of ``text``, in order."""
+def check(text: str, rules: Rules, since: int = 0) -> tuple[Finding, ...]:
+    """A finding for every claim in the last ``MAX_CHARACTERS`` of ``text``, in order.
+
+    Sentences that end before the character ``since`` are passed over.
+    """
     start = max(0, len(text) - MAX_CHARACTERS)
     return tuple(
         finding
-        for sentence, claims in extract(text, start, EXTRACTORS)
+        for sentence, claims in extract(text, start, EXTRACTORS, since)
         for finding in _judge(text, sentence, claims, rules)
     )
 

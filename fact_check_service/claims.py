@@ -81,9 +81,16 @@ points". It is seen whole when a later block brings the rest.
 """
 
 
-def extract(text: str, start: int, extractors: Sequence[Extractor]) -> Iterator[tuple[Span, list[Claim]]]:
-    """Each sentence from ``start`` that holds claims, with them in the order of the text."""
+def extract(
+    text: str, start: int, extractors: Sequence[Extractor], since: int = 0
+) -> Iterator[tuple[Span, list[Claim]]]:
+    """Each sentence from ``start`` that holds claims, with them in the order of the text.
+
+    Those that end before ``since`` are passed over: they were looked at when they were new.
+    """
     for sentence in sentences(text, start):
+        if sentence.end <= since:
+            continue
         claims = [claim for extractor in extractors for claim in extractor(text, sentence)]
         if claims:
             yield sentence, sorted(claims, key=lambda claim: claim.span)

@@ -81,8 +81,11 @@ class SourceClaims:
         return self.text[slice(*claim.sentence)].strip()[:_LONGEST_EVIDENCE]
 
 
-def judge(text: str, claims: Sequence[Claim], source: SourceClaims) -> list[Finding]:
-    """A finding for each claim, in their order, and one more for each name that the prompt contradicts."""
+def judge(text: str, claims: Sequence[Claim], source: SourceClaims, since: int = 0) -> list[Finding]:
+    """A finding for each claim, in their order, and one more for each name that the prompt contradicts.
+
+    Names are looked for in the sentences that do not end before the character ``since``.
+    """
     by_sentence: dict[Span, list[Claim]] = defaultdict(list)
     for claim in claims:
         by_sentence[claim.sentence].append(claim)
@@ -92,12 +95,12 @@ def judge(text: str, claims: Sequence[Claim], source: SourceClaims) -> list[Find
         if claim.sentence in doubted
         else _finding(_statement(text, claim, by_sentence[claim.sentence]), source)
         for claim in claims
-    ] + list(_misnamed(text, claims, source))
+    ] + list(_misnamed(text, claims, source, since))
 
 
-def _misnamed(text: str, claims: Sequence[Claim], source: SourceClaims) -> Iterable[Finding]:
+def _misnamed(text: str, claims: Sequence[Claim], source: SourceClaims, since: int) -> Iterable[Finding]:
     for sentence in sentences(text, max(0, len(text) - LONGEST_TEXT)):
-        if denied(text, sentence):
+        if sentence.end <= since or denied(text, sentence):
             continue
         for name in names(text, sentence):
             drafted = named(text, name, [claim for claim in claims if claim.sentence == sentence])

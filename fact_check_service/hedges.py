@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from fact_check_service.sentences import Span
+from fact_check_service.word_lists import listed
 
 _HEDGE = re.compile(
     r"(?:\b(?:(?:more|less|fewer|other|(?:great|high|low|larg|small|long|short|tall|bett)er) than"
@@ -17,7 +18,8 @@ _HEDGE = re.compile(
     re.IGNORECASE,
 )
 _APPROXIMATE = re.compile(
-    r"(?:\b(?:about|around|roughly|approximately|approx\.?|some|circa|ca\.?|an? estimated|close to)\s*(?:the )?"
+    r"(?:\b(?:about|around|roughly|approximately|approx\.?|some|circa|ca\.?|an? estimated"
+    r"|close to)\s*(?:the )?"
     r"|大约|大概|约为?|约合|左右|[~≈])\s*$",
     re.IGNORECASE,
 )
@@ -26,9 +28,10 @@ _AFTER = re.compile(
 )
 _LONGEST_HEDGE = 40
 # One of these ends what stands before a hedged number: most numbers are done with here.
-_LAST_WORDS = frozenset(
-    "than over above under below beyond within most least to nearly almost exceed exceeds exceeded exceeding as"
-    " of about around roughly approximately approx approx. some circa ca ca. estimated the".split()
+_LAST_WORDS = listed(
+    "than over above under below beyond within most least to nearly almost exceed exceeds exceeded"
+    " exceeding as"
+    " of about around roughly approximately approx approx. some circa ca ca. estimated the"
 )
 _LAST_CHARACTERS = frozenset("<>≤≥~≈±过出于到足少多近破超逾了约为合限概")
 

@@ -26,10 +26,12 @@ _SPOKEN_PARTS = frozenset({Number(5, -1), Number(25, -2), Number(75, -2)})
 
 _THINGS = re.compile(
     r"\s(?:(?!(?:and|or|of|in|to|by|on|at|for|from|with|is|was)\b)[a-z][a-z-]{1,20}\s){0,2}?"
-    r"(?:[a-z-]{2,20}(?<![su])s|men|women|children)\b(?<!\bhas)(?<!\bwas)(?<!\bdoes)(?<!\bits)(?<!\bbasis)(?=[^\w-])"
+    r"(?:[a-z-]{2,20}(?<![su])s|men|women|children)\b"
+    r"(?<!\bhas)(?<!\bwas)(?<!\bdoes)(?<!\bits)(?<!\bbasis)(?=[^\w-])"
 )
 _THINGS_IN_CHINESE = re.compile(
-    r"[余多来]?[ ]?(?:(?:[个名位家座条种项层辆架艘次所台件套本部只头匹棵户支张场届枚篇起例间款颗盏栋幢处门股]|平台)"
+    r"[余多来]?[ ]?(?:(?:平台"
+    r"|[个名位家座条种项层辆架艘次所台件套本部只头匹棵户支张场届枚篇起例间款颗盏栋幢处门股])"
     r"(?!月)[^\s]|(?:用户|居民|员工|学生|游客|家庭|农民|平台|册|株|辆|架)[^\s])"
 )
 _LABEL = re.compile(
@@ -82,7 +84,7 @@ def _of_ten(text: str, sentence: Span, numeral: Numeral) -> Measured | None:
 def _with_unit(text: str, sentence: Span, numeral: Numeral) -> Measured:
     start, end = numeral.span
     gap = _TO_UNIT.match(text, end, sentence.end)
-    found = gap and units.find(text, gap.end(), sentence.end) or units.find(text, end, sentence.end)
+    found = (gap and units.find(text, gap.end(), sentence.end)) or units.find(text, end, sentence.end)
     if not found:
         return _of_points(text, sentence, numeral) or _counted(text, sentence, numeral)
     if _is_year(text, numeral, found.end):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from fact_check_service.claims import Claim, Kind
 from fact_check_service.sentences import Span
+from fact_check_service.word_lists import listed
 
 
 class NameKind(enum.Enum):
@@ -26,29 +27,40 @@ _PARTICLE = r"(?:of(?:\sthe)?|de|da|del|van|von|der|bin|al|la|le|&|for|y)"
 _RUN = re.compile(rf"(?<![\w'’-]){_CAPITALISED}(?:\s(?:{_PARTICLE}\s)?{_CAPITALISED}){{0,5}}+")
 _PRECEDING = re.compile(r"(?P<word>[A-Za-z.]{1,20})\s$")
 
-_PERSON_TITLES = frozenset(
-    "mr mr. mrs mrs. ms ms. dr dr. prof prof. professor president chairman chairwoman chair ceo cfo cto director"
-    " minister senator governor mayor judge king queen prince princess sir lady captain general author architect"
-    " founder engineer coach secretary chancellor".split()
+_PERSON_TITLES = listed(
+    "mr mr. mrs mrs. ms ms. dr dr. prof prof. professor president chairman chairwoman chair ceo cfo"
+    " cto director"
+    " minister senator governor mayor judge king queen prince princess sir lady captain general"
+    " author architect"
+    " founder engineer coach secretary chancellor"
 )
-_ORGANISATION_WORDS = frozenset(
-    "Inc Inc. Corp Corp. Corporation Company Co Co. Ltd Ltd. LLC PLC Group Holdings Bank University College"
-    " Institute School Hospital Agency Association Committee Commission Council Department Ministry Foundation"
-    " Museum Union Party Court Laboratory Laboratories Labs Systems Technologies Airlines Motors Energy Press"
-    " Partners Capital Reserve Organization Organisation Authority Club Society Library".split()
+_ORGANISATION_WORDS = listed(
+    "Inc Inc. Corp Corp. Corporation Company Co Co. Ltd Ltd. LLC PLC Group Holdings Bank University"
+    " College"
+    " Institute School Hospital Agency Association Committee Commission Council Department Ministry"
+    " Foundation"
+    " Museum Union Party Court Laboratory Laboratories Labs Systems Technologies Airlines Motors"
+    " Energy Press"
+    " Partners Capital Reserve Organization Organisation Authority Club Society Library"
 )
-_PLACE_WORDS = frozenset(
-    "City County Island Islands River Lake Mountain Mountains Valley Bay Street Avenue Road Park Bridge Airport"
-    " Province State Republic Kingdom Mount Sea Ocean Desert Station Harbour Harbor Square Port".split()
+_PLACE_WORDS = listed(
+    "City County Island Islands River Lake Mountain Mountains Valley Bay Street Avenue Road Park"
+    " Bridge Airport"
+    " Province State Republic Kingdom Mount Sea Ocean Desert Station Harbour Harbor Square Port"
 )
 _PLACE_BEFORE = frozenset({"in", "at", "near", "from", "to", "outside"})
 # Words that begin sentences, and capitals that name nothing of the three.
-_NO_NAMES = frozenset(
-    "The A An In On At By For From With To Of And But Or If When While After Before Since Until It Its He She They"
-    " We I You This That These Those There Here His Her Their Our My Your As Although However According During"
-    " Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June July August"
-    " September October November December Q1 Q2 Q3 Q4 Both Each Every All Some Most Many Under Over About Last"
-    " Next Then Now Today Tickets Revenue Sales Profit Price What Who Where Why How Is Was Are Were Please".split()
+_NO_NAMES = listed(
+    "The A An In On At By For From With To Of And But Or If When While After Before Since Until It"
+    " Its He She They"
+    " We I You This That These Those There Here His Her Their Our My Your As Although However"
+    " According During"
+    " Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May"
+    " June July August"
+    " September October November December Q1 Q2 Q3 Q4 Both Each Every All Some Most Many Under Over"
+    " About Last"
+    " Next Then Now Today Tickets Revenue Sales Profit Price What Who Where Why How Is Was Are Were"
+    " Please"
 )
 
 _HAN = r"[\u4e00-\u9fff]"

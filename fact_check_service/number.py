@@ -28,7 +28,7 @@ class Number(NamedTuple):
 
     def below(self, power: int) -> bool:
         """Whether it is less than 10 ** ``power``."""
-        return self.value() < 10**power
+        return self.value() < Fraction(10**power)
 
     def value(self) -> Fraction:
         if self.place >= 0:

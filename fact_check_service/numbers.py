@@ -31,17 +31,18 @@ def _range(text: str, sentence: Span, low: Measured, high: Measured | None) -> C
     ends = ranges.joined(text, sentence, low, high)
     if ends is None or high is None:
         return None
-    return _claim(text, sentence, Span(low.span.start, high.span.end), ends, high.unit or low.unit, high)
+    span = Span(low.span.start, high.span.end)
+    return _claim(text, sentence, span, value=ends, unit=high.unit or low.unit, last=high)
 
 
 def _single(text: str, sentence: Span, this: Measured, following: Measured | None) -> Claim | None:
     if not this.unit or this.open or ranges.may_follow(text, this, following):
         return None
-    return _claim(text, sentence, this.span, this.number.value(), this.unit, this)
+    return _claim(text, sentence, this.span, value=this.number.value(), unit=this.unit, last=this)
 
 
 def _claim(
-    text: str, sentence: Span, span: Span, value: Fraction | Range, unit: str, last: Measured
+    text: str, sentence: Span, span: Span, *, value: Fraction | Range, unit: str, last: Measured
 ) -> Claim:
     bound, around = hedges(text, sentence, span)
     end = last.numeral.span.end

@@ -1,4 +1,4 @@
-"""Numbers as a text writes them: digits, English words, Chinese numerals; with what scales and hedges them."""
+"""Numbers as a text writes them: digits, English words, Chinese numerals."""
 
 from __future__ import annotations
 
@@ -45,11 +45,8 @@ _CHINESE = re.compile(
 _SCALE = re.compile(rf"{GAP}(?P<scale>(?i:{'|'.join(SCALES)}))(?![{LETTER}])")
 _MONEY_SCALE = re.compile(rf"{GAP}(?P<scale>(?i:{'|'.join(MONEY_SCALES)}))(?![{LETTER}²³/^])")
 
-_DIGIT_WORDS = {
-    word: digit
-    for digit, words in enumerate("zero|oh one two three four five six seven eight nine".split(" "))
-    for word in words.split("|")
-}
+_ONES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_DIGIT_WORDS = {**{word: digit for digit, word in enumerate(_ONES)}, "oh": 0}
 _COUNT = (
     "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
     "|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"

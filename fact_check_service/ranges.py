@@ -1,4 +1,4 @@
-"""Ranges: "5.25%–5.50%", "between 3 and 5 kg", 3至5公里. Not "rose from 3% to 5%", which states two values."""
+"""Ranges: "5.25%–5.50%", "between 3 and 5 kg", 3至5公里. "Rose from 3% to 5%" states two values instead."""
 
 from __future__ import annotations
 

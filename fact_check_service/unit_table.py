@@ -34,7 +34,7 @@ def _counted(singular: str, plural: str, chinese: str) -> Unit:
     return _unit(singular, f"number of {plural}", "1", words=f"{singular}|{plural}|{chinese}")
 
 
-def _speed(name: str, factor: str, symbols: str, lengths: str, time: str, chinese: str = "") -> Unit:
+def _speed(name: str, factor: str, symbols: str, lengths: str, time: str, *, chinese: str = "") -> Unit:
     words = "|".join(f"{length} per {time}" for length in lengths.split("|"))
     return _unit(name, "speed", factor, symbols, words=f"{words}|{chinese}")
 
@@ -137,18 +137,25 @@ _TIMES = (
     _unit("year", "calendar time", "12", words="year|years|年|岁"),
 )
 _SPEEDS = (
-    _speed("metre_per_second", "1", "m/s", _METRE, "second", "米/秒|米每秒"),
-    _speed("kilometre_per_second", "1000", "km/s", _KILOMETRE, "second", "公里/秒|公里每秒|千米/秒|千米每秒"),
+    _speed("metre_per_second", "1", "m/s", _METRE, "second", chinese="米/秒|米每秒"),
+    _speed(
+        "kilometre_per_second",
+        "1000",
+        "km/s",
+        _KILOMETRE,
+        "second",
+        chinese="公里/秒|公里每秒|千米/秒|千米每秒",
+    ),
     _speed(
         "kilometre_per_hour",
         "5/18",
         "km/h|kph|kmh",
         _KILOMETRE,
         "hour",
-        "公里/小时|公里每小时|公里/时|千米/小时|千米每小时|千米/时",
+        chinese="公里/小时|公里每小时|公里/时|千米/小时|千米每小时|千米/时",
     ),
     _speed("mile_per_second", "1609.344", "mi/s", "mile|miles", "second"),
-    _speed("mile_per_hour", "0.44704", "mph|mi/h", "mile|miles", "hour", "英里/小时|英里每小时"),
+    _speed("mile_per_hour", "0.44704", "mph|mi/h", "mile|miles", "hour", chinese="英里/小时|英里每小时"),
     _speed("foot_per_second", "0.3048", "ft/s", "foot|feet", "second"),
     _unit("knot", "speed", "463/900", "kn|kt", words="knot|knots"),
     _unit(

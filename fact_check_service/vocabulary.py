@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-STOP_WORDS = frozenset(
-    "a an the of to in on at for by with and or from as is are was were be been being has have had having it its"
-    " this that these those which who whom whose their his her they he she we our i you your will would can could"
-    " may shall should do does did also about around approximately roughly nearly almost some than then there"
-    " after before during per each over under above below up into out more most less only just now said says say"
-    " saying according reported reports report announced announces announce stated states noted total approx so"
-    " today currently still record such very both not no but while when where what how all any other within between through until since"
-    " january february march april may june july august september october november december year years".split()
+from fact_check_service.word_lists import listed
+
+STOP_WORDS = listed(
+    "a an the of to in on at for by with and or from as is are was were be been being has have had"
+    " having it its"
+    " this that these those which who whom whose their his her they he she we our i you your will"
+    " would can could"
+    " may shall should do does did also about around approximately roughly nearly almost some than"
+    " then there"
+    " after before during per each over under above below up into out more most less only just now"
+    " said says say"
+    " saying according reported reports report announced announces announce stated states noted"
+    " total approx so"
+    " today currently still record such very both not no but while when where what how all any"
+    " other within between through until since"
+    " january february march april may june july august september october november december year years"
 )
-STOP_CHARACTERS = "的了是在和与为以于其该这那有将已也都又及或并对由从到至约近超逾达共个名家之后前上下内中会日月年被把让使着过"
+STOP_CHARACTERS = (
+    "的了是在和与为以于其该这那有将已也都又及或并对由从到至"
+    "约近超逾达共个名家之后前上下内中会日月年被把让使着过"
+)
 
 _ENGLISH = {
-    "raise": "raise raised raises raising hike hiked hikes hiking increase increased increases increasing lift"
-    " lifted lifts rise rises rose risen rising grew grow grows grown growth climb climbed jumped gained surged up",
-    "cut": "cut cuts cutting lower lowered lowers lowering reduce reduced reduces reducing reduction decline"
-    " declined declines fell fall falls fallen falling drop dropped drops decrease decreased decreases down slashed trimmed",
+    "raise": "raise raised raises raising hike hiked hikes hiking increase increased increases"
+    " increasing lift"
+    " lifted lifts rise rises rose risen rising grew grow grows grown growth climb climbed jumped"
+    " gained surged up",
+    "cut": "cut cuts cutting lower lowered lowers lowering reduce reduced reduces reducing"
+    " reduction decline"
+    " declined declines fell fall falls fallen falling drop dropped drops decrease decreased"
+    " decreases down slashed trimmed",
     "employ": "employ employs employed employing employee employees workforce staff worker workers headcount",
     "found": "found founded founds founding established establish establishment created incorporated founder",
     "revenue": "revenue revenues sales turnover",
@@ -80,8 +95,8 @@ _CHINESE = {
     "boil": "沸点 沸腾",
     "last": "持续 历时 耗时",
 }
-SENSES = {word: sense for sense, listed in _ENGLISH.items() for word in listed.split()}
-CHINESE_SENSES = {word: sense for sense, listed in _CHINESE.items() for word in listed.split()}
+SENSES = {word: sense for sense, words in _ENGLISH.items() for word in words.split()}
+CHINESE_SENSES = {word: sense for sense, words in _CHINESE.items() for word in words.split()}
 
 PHRASES = {
     **dict.fromkeys(("federal reserve board", "federal reserve", "federal open market committee"), " fed "),

@@ -1,4 +1,4 @@
-"""How often the checks are right, on sentences that were labelled by hand; half of them unseen while tuning."""
+"""How often the checks are right on sentences labelled by hand, half of them unseen while tuning."""
 
 from __future__ import annotations
 
