@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from fact_check_service.agreement import agree, comparable
@@ -14,6 +15,7 @@ from fact_check_service.claims import Claim, Kind, Verdict, extract
 from fact_check_service.doubt import denied
 from fact_check_service.name_consistency import Named, contradicting, named
 from fact_check_service.names import names
+from fact_check_service.numerals import numerals
 from fact_check_service.sentences import Span, sentences
 from fact_check_service.subjects import Subject, clause_of, likeness, subject, words
 from fact_check_service.units import UNITS
@@ -42,43 +44,58 @@ class Statement:
 
 
 class SourceClaims:
-    """What a prompt states, by dimension; made once for a prompt."""
+    """What a prompt states: made once for a prompt, and only as far as it is asked for."""
 
-    def __init__(self, text: str, statements: Iterable[Statement]) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
-        by_dimension: dict[str, list[Statement]] = defaultdict(list)
-        for statement in statements:
-            by_dimension[_dimension(statement.claim)].append(statement)
-        self.by_dimension: Mapping[str, Sequence[Statement]] = dict(by_dimension)
 
     @classmethod
     def of(cls, prompt: str) -> SourceClaims:
-        start = max(0, len(prompt) - MAX_CHARACTERS)
-        return cls(
-            prompt,
-            (
-                statement
-                for sentence, claims in extract(prompt, start, EXTRACTORS)
-                if not denied(prompt, sentence)
-                for statement in _statements(prompt, claims)
-            ),
+        return cls(prompt[-MAX_CHARACTERS:])
+
+    @cached_property
+    def by_dimension(self) -> Mapping[str, Sequence[Statement]]:
+        found: dict[str, list[Statement]] = defaultdict(list)
+        for sentence, claims in self._claims:
+            if not denied(self.text, sentence):
+                for claim in claims:
+                    found[_dimension(claim)].append(_statement(self.text, claim, claims))
+        return found
+
+    @cached_property
+    def loose_numbers(self) -> frozenset[Fraction]:
+        """Numbers that are no claims by themselves: the 9,000 of "12,000 trees, of which 9,000 survived"."""
+        claimed = [claim.span for _, claims in self._claims for claim in claims]
+        return frozenset(
+            numeral.number.value()
+            for sentence in self._sentences
+            for numeral in numerals(self.text, sentence)
+            if not any(start <= numeral.span.start < end for start, end in claimed)
         )
 
     @cached_property
     def names(self) -> Sequence[Named]:
-        """Looked for once a draft is compared, as rules do without."""
-        found = []
-        for sentence in sentences(self.text, max(0, len(self.text) - MAX_CHARACTERS)):
-            claims = [claim for extractor in EXTRACTORS for claim in extractor(self.text, sentence)]
-            found += [named(self.text, name, claims) for name in names(self.text, sentence)]
-        return found
+        claims = dict(self._claims)
+        return [
+            named(self.text, name, claims.get(sentence, ()))
+            for sentence in self._sentences
+            for name in names(self.text, sentence)
+        ]
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
-        return words(self.text, Span(max(0, len(self.text) - MAX_CHARACTERS), len(self.text)))
+        return words(self.text, Span(0, len(self.text)))
 
     def evidence(self, claim: Claim) -> str:
         return self.text[slice(*claim.sentence)].strip()[:_LONGEST_EVIDENCE]
+
+    @cached_property
+    def _sentences(self) -> Sequence[Span]:
+        return list(sentences(self.text))
+
+    @cached_property
+    def _claims(self) -> Sequence[tuple[Span, list[Claim]]]:
+        return list(extract(self.text, 0, EXTRACTORS))
 
 
 def judge(text: str, claims: Sequence[Claim], source: SourceClaims, since: int = 0) -> list[Finding]:
@@ -109,12 +126,8 @@ def _misnamed(text: str, claims: Sequence[Claim], source: SourceClaims, since: i
                 yield Finding(name, Verdict.CONTRADICTED, RULE, source.evidence(stated.claim))
 
 
-def _statements(text: str, claims: Sequence[Claim]) -> Iterable[Statement]:
-    return (_statement(text, claim, claims) for claim in claims)
-
-
 def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
-    start, end = clause_of(text, claim)
+    start, end = clause_of(text, claim, claims)
     beside = [other for other in claims if other is not claim and start <= other.span.start < end]
     if claim.kind is Kind.QUANTITY and all(other.kind is not Kind.DATE for other in beside):
         beside += [other for other in claims if _stands_alone(text, other, claims)]
@@ -124,7 +137,7 @@ def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
 def _stands_alone(text: str, claim: Claim, claims: Sequence[Claim]) -> bool:
     """Whether it is a date in a clause of its own, "In 2023, ...", which dates what follows."""
     return claim.kind is Kind.DATE and not words(
-        text, clause_of(text, claim), [other.span for other in claims]
+        text, clause_of(text, claim, claims), [other.span for other in claims]
     )
 
 

@@ -20,7 +20,7 @@ from fact_check_service.vocabulary import (
 )
 
 _CLAUSE_END = re.compile(
-    r"[,;()，；（）。!?！？]|\s[-–—]\s|——|\b(?:and|while|whereas|but|although|though|compared|versus|vs)\b|而|但是?|其中|以及|同时|并且?"
+    r"[,;()，；（）。!?！？]|\s[-–—]\s|——|\b(?:and|while|whereas|but|although|though|compared|versus|vs)\b|而|但是?|其中|以及|同时|并且?|(?P<and>[和与及])"
 )
 _WORD = re.compile(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9'’]*|[0-9]+|[\u4e00-\u9fff]+")
 _CHINESE_SENSE = re.compile("|".join(sorted(CHINESE_SENSES, key=len, reverse=True)))
@@ -43,7 +43,7 @@ class Subject:
 
 def subject(text: str, claim: Claim, others: Sequence[Claim]) -> Subject:
     """The words around ``claim``; those of claims are left out, as they are what is claimed."""
-    clause = clause_of(text, claim)
+    clause = clause_of(text, claim, others)
     spans = [other.span for other in others]
     near = words(text, clause, spans)
     everything = words(text, claim.sentence, spans)
@@ -52,15 +52,24 @@ def subject(text: str, claim: Claim, others: Sequence[Claim]) -> Subject:
     return Subject(near, everything - near)
 
 
-def clause_of(text: str, claim: Claim) -> Span:
+def clause_of(text: str, claim: Claim, others: Sequence[Claim]) -> Span:
     start, end = claim.sentence
     for found in _CLAUSE_END.finditer(text, *claim.sentence):
+        if found["and"] and not _stand_around(found, others):
+            continue
         if found.end() <= claim.span.start:
             start = found.end()
         elif found.start() >= claim.span.end:
             end = found.start()
             break
     return Span(start, end)
+
+
+def _stand_around(found: re.Match[str], claims: Sequence[Claim]) -> bool:
+    """Whether there are claims on both sides, so that each side has its own."""
+    return any(claim.span.end <= found.start() for claim in claims) and any(
+        claim.span.start >= found.end() for claim in claims
+    )
 
 
 def words(text: str, span: Span, left_out: Iterable[Span] = ()) -> frozenset[str]:
