@@ -11,6 +11,7 @@ from fact_check_service.claims import Claim, Kind, Period, Range, YearlyDay
 _ABOUT = Fraction(5, 100)
 _CONVERTED = Fraction(1, 100)
 _ROUND = Fraction(1, 100)
+_FAR = Fraction(20, 100)
 _MANY_ZEROS = 1000
 
 
@@ -20,20 +21,30 @@ def comparable(draft: Claim, source: Claim) -> bool:
     return draft.kind is not Kind.QUANTITY or units.comparable(draft.unit, source.unit)
 
 
-def agree(draft: Claim, source: Claim) -> bool | None:
+def agree(draft: Claim, source: Claim, *, one_bound: bool = False) -> bool | None:
     """None where nobody can tell: a bound against a value, a rounder number than the other.
 
-    The two must be comparable.
+    The two must be comparable; ``one_bound`` when the same words make both a bound, or neither.
     """
+    if (draft.hedged or source.hedged) and not (draft.hedged and source.hedged and one_bound):
+        return None
     if draft.kind is Kind.DATE:
-        return None if draft.hedged or source.hedged else _same_days(draft.value, source.value)
-    if draft.hedged or source.hedged:
-        return True if draft.hedged and source.hedged and draft.value == source.value else None
+        return _same_days(draft.value, source.value)
     value = _converted(source, draft.unit)
+    if draft.hedged:
+        return _same_bound(draft.value, value)
     if isinstance(draft.value, Range) or isinstance(value, Range):
         return _same_range(draft.value, value)
     assert isinstance(draft.value, Fraction) and isinstance(value, Fraction)
     return _same_number(draft, source, draft.value, value)
+
+
+def _same_bound(draft: object, source: Fraction | Range) -> bool | None:
+    """A looser bound than the other, "over 3,500" for "over 3,800", is none the less true."""
+    (low, _), (stated, _) = _ends(draft), _ends(source)
+    if draft == source:
+        return True
+    return False if abs(low - stated) > abs(stated) * _FAR else None
 
 
 def _converted(source: Claim, unit: str) -> Fraction | Range:

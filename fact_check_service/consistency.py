@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from fact_check_service.subjects import Subject, clause_of, likeness, subject, w
 from fact_check_service.units import UNITS
 
 RULE = "prompt"
+_LEAD_WORD = re.compile(r"(?P<word>\w+ than|[a-z]+|[\u4e00-\u9fff])\s*$")
+_LONGEST_LEAD = 24
 MAX_CHARACTERS = 65_536
 """Only the end of a longer prompt is looked at: what is asked stands there."""
 
@@ -36,11 +39,12 @@ _MARGIN = 0.12
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A claim with its subject, and what else its clause claims."""
+    """A claim with its subject, what else its clause claims, and the word that may make it a bound."""
 
     claim: Claim
     subject: Subject
     beside: tuple[Claim, ...]
+    lead: str
 
 
 class SourceClaims:
@@ -131,7 +135,13 @@ def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
     beside = [other for other in claims if other is not claim and start <= other.span.start < end]
     if claim.kind is Kind.QUANTITY and all(other.kind is not Kind.DATE for other in beside):
         beside += [other for other in claims if _stands_alone(text, other, claims)]
-    return Statement(claim, subject(text, claim, claims), tuple(beside))
+    return Statement(claim, subject(text, claim, claims), tuple(beside), _lead(text, claim))
+
+
+def _lead(text: str, claim: Claim) -> str:
+    before = text[max(claim.sentence.start, claim.span.start - _LONGEST_LEAD) : claim.span.start]
+    found = _LEAD_WORD.search(before.lower())
+    return found["word"] if found else ""
 
 
 def _stands_alone(text: str, claim: Claim, claims: Sequence[Claim]) -> bool:
@@ -147,7 +157,7 @@ def _dimension(claim: Claim) -> str:
 
 def _finding(draft: Statement, source: SourceClaims) -> Finding:
     candidates = [
-        (likeness(draft.subject, stated.subject, source.vocabulary), agree(draft.claim, stated.claim), stated)
+        (likeness(draft.subject, stated.subject, source.vocabulary), _agree(draft, stated), stated)
         for stated in source.by_dimension.get(_dimension(draft.claim), ())
         if comparable(draft.claim, stated.claim) and _may_speak_of_one(draft, stated)
     ]
@@ -158,10 +168,9 @@ def _finding(draft: Statement, source: SourceClaims) -> Finding:
     if contrary is None or alike >= contrary[0] - _MARGIN:
         supporting = [stated for score, same, stated in candidates if same and score >= max(_SUPPORTS, alike)]
         return _found(draft, Verdict.SUPPORTED, source, supporting[0]) if supporting else _unknown(draft)
-    enough = (
-        _ALIKE_IF_ALONE if len({repr(stated.claim.value) for _, _, stated in candidates}) == 1 else _ALIKE
-    )
-    if contrary[0] < enough:
+    rivals = {repr(stated.claim.value) for score, _, stated in candidates if score >= contrary[0] - _LEAD}
+    enough = _ALIKE_IF_ALONE if len(rivals) == 1 else _ALIKE
+    if contrary[0] < enough or draft.claim.value in source.loose_numbers:
         return _unknown(draft)
     return _found(draft, Verdict.CONTRADICTED, source, contrary[1])
 
@@ -182,9 +191,13 @@ def _other_case(draft: Statement, stated: Statement) -> bool:
     return bool(verdicts) and not any(verdict is not False for verdict in verdicts)
 
 
+def _agree(draft: Statement, stated: Statement) -> bool | None:
+    return agree(draft.claim, stated.claim, one_bound=draft.lead == stated.lead)
+
+
 def _may_speak_of_one(draft: Statement, stated: Statement) -> bool:
     """What has another date is another quantity; a date is right wherever the prompt has it."""
-    if draft.claim.kind is Kind.DATE and agree(draft.claim, stated.claim) is not False:
+    if draft.claim.kind is Kind.DATE and _agree(draft, stated) is not False:
         return True
     return not _other_case(draft, stated)
 

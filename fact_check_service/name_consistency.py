@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz
 
 from fact_check_service.claims import Claim
-from fact_check_service.names import NameKind, name_kind
+from fact_check_service.names import KIND_WORDS, NameKind, name_kind
 from fact_check_service.subjects import Subject, likeness, subject
 
 _ALIKE = 0.65
@@ -73,8 +73,5 @@ def _mentions(text: str, name: str) -> bool:
     """Whether the text has the name, a part of it that names, or something spelled much like it."""
     if name in text or fuzz.partial_ratio(name, text) >= _SAME_NAME:
         return True
-    return any(
-        len(part) > 2 and re.search(rf"\b{re.escape(part)}\b", text) is not None
-        for part in name.split()
-        if " " in name
-    )
+    parts = [part for part in name.split() if len(part) > 2 and part not in KIND_WORDS]
+    return any(re.search(rf"\b{re.escape(part)}\b", text) for part in parts)

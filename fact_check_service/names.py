@@ -48,6 +48,7 @@ _PLACE_WORDS = listed(
     " Bridge Airport"
     " Province State Republic Kingdom Mount Sea Ocean Desert Station Harbour Harbor Square Port"
 )
+KIND_WORDS = _ORGANISATION_WORDS | _PLACE_WORDS
 _PLACE_BEFORE = frozenset({"in", "at", "near", "from", "to", "outside"})
 # Words that begin sentences, and capitals that name nothing of the three.
 _NO_NAMES = listed(

@@ -98,17 +98,24 @@ def likeness(draft: Subject, source: Subject, document: frozenset[str]) -> float
     if _opposed(draft.near, source.near):
         return 0.0
     everything = source.near | source.far
-    near = [_match(word, source.near, everything, document) for word in draft.near]
+    characters = frozenset("".join(everything))
+    near = [_match(word, source.near, everything, document, characters) for word in draft.near]
     if not any(near) or not source.near:
         return 0.0
-    far = [min(1.0, _match(word, everything, everything, document)) for word in draft.far]
+    far = [_match(word, everything, everything, document, characters) for word in draft.far]
     covered = (sum(near) + _FAR_WEIGHT * sum(far)) / (len(near) + _FAR_WEIGHT * len(far))
     drafted = draft.near | draft.far
     covering = sum(word in drafted for word in source.near) / len(source.near)
     return (1 - _BACKWARDS) * covered + _BACKWARDS * covering
 
 
-def _match(word: str, near: frozenset[str], everything: frozenset[str], document: frozenset[str]) -> float:
+def _match(
+    word: str,
+    near: frozenset[str],
+    everything: frozenset[str],
+    document: frozenset[str],
+    characters: frozenset[str],
+) -> float:
     if word in near:
         return 1.0
     if word in everything:
@@ -117,6 +124,8 @@ def _match(word: str, near: frozenset[str], everything: frozenset[str], document
         word, near, scorer=fuzz.ratio, score_cutoff=_ALIKE
     ):
         return 1.0
+    if word[0] >= "\u4e00" and characters.issuperset(word):  # a pair across two words
+        return _FAR_MATCH
     return _ELSEWHERE if word in document else 0.0
 
 

@@ -59,6 +59,7 @@ _ENGLISH = {
     "student": "student students pupils enrolled enrolment enrollment",
     "sign": "sign signed signs signing",
     "meet": "meet met meets meeting meetings",
+    "share": "share shares stock stocks",
     "warranty": "warranty guarantee",
     "visitor": "visitor visitors guests tourists",
     "boil": "boil boils boiling",

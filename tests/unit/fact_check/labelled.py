@@ -40,9 +40,14 @@ def load(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
 
 
+def _whole(example: dict[str, Any]) -> str:
+    """The text as it stands in an answer that goes on: nothing in it can grow any more."""
+    return f"{example['text']}\n"
+
+
 def contradictions(example: dict[str, Any]) -> list[str]:
     """What the rules and the comparison with the prompt contradict together, each span once."""
-    text: str = example["text"]
+    text = _whole(example)
     claims = [claim for _, listed in extract(text, 0, EXTRACTORS) for claim in listed]
     findings = [*check(text, RULES), *judge(text, claims, SourceClaims.of(example["prompt"]))]
     spans = {finding.claim.span for finding in findings if finding.verdict is Verdict.CONTRADICTED}
@@ -78,7 +83,7 @@ def score_claims(examples: Iterable[dict[str, Any]]) -> tuple[Counts, list[str]]
     found = missed = 0
     faults = []
     for example in examples:
-        text: str = example["text"]
+        text = _whole(example)
         claims = [claim for sentence, listed in _claims(text) for claim in listed]
         for wanted in example["claims"]:
             if any(_is(text, claim, wanted) for claim in claims):
