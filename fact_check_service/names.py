@@ -65,7 +65,7 @@ _NO_NAMES = listed(
 )
 
 _HAN = r"[\u4e00-\u9fff]"
-_CHINESE_BREAK = "的了在是和与为由于对向从到及或及其被把让将位日月年前称说，。、；：（）“”《》"
+_CHINESE_BREAK = "该本贵各的了在是和与为由于对向从到及或及其被把让将位日月年前称说，。、；：（）“”《》"
 _CHINESE_ORGANISATION = re.compile(
     r"(?:公司|集团|银行|大学|学院|医院|研究所|研究院|委员会|协会|基金会|法院|出版社|博物馆|图书馆|中学|小学|证券|航空|俱乐部)"
 )
@@ -82,7 +82,7 @@ _CHINESE_PERSON = re.compile(
     rf"{_CHINESE_TITLE}[是为：:]?(?P<after>[{_SURNAMES}]{_HAN}{{1,2}}?)(?=[，。、；：）\s]|[于在说称表指宣和与是为任的出认将]|$)"
     rf"|(?P<before>[{_SURNAMES}]{_HAN}{{1,2}}?)(?=(?:先生|女士|{_CHINESE_TITLE}|担任|出任|表示|指出|出生于|创立|创办|[（(]))"
 )
-_LONGEST_CHINESE = 12
+_LONGEST_CHINESE, _SHORTEST_STEM = 12, 2
 
 
 def names(text: str, sentence: Span) -> Iterator[Claim]:
@@ -116,7 +116,7 @@ def _english(text: str, sentence: Span) -> Iterator[Span]:
         start, end = match.span()
         while start < end:
             word = text[start:end].split(maxsplit=1)[0]
-            if word not in _NO_NAMES and word.lower() not in _PERSON_TITLES:
+            if word[0].isupper() and word not in _NO_NAMES and word.lower() not in _PERSON_TITLES:
                 break
             start += len(word) + 1
         opens = not text[sentence.start : start].strip(" \t\n\"'“‘(*-#>")
@@ -129,7 +129,7 @@ def _chinese(text: str, sentence: Span) -> Iterator[Span]:
     for suffixes in (_CHINESE_ORGANISATION, _CHINESE_PLACE):
         for match in suffixes.finditer(text, *sentence):
             start = _begin(text, sentence, match.start())
-            if match.start() - start >= 1 + (suffixes is _CHINESE_PLACE):
+            if match.start() - start >= _SHORTEST_STEM:
                 yield Span(start, match.end())
     for match in _CHINESE_PERSON.finditer(text, *sentence):
         yield Span(*match.span("after" if match["after"] else "before"))

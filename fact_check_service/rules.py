@@ -82,6 +82,13 @@ class Amounts(_Strict):
         above = self.min is None or number >= _exactly(self.min)
         return above and (self.max is None or number <= _exactly(self.max))
 
+    def allow_within(self, low: Fraction, high: Fraction) -> bool:
+        """Whether a number from ``low`` to ``high`` is right."""
+        if self.values is not None:
+            return any(low <= _exactly(value) <= high for value in self.values)
+        above = self.min is None or high >= _exactly(self.min)
+        return above and (self.max is None or low <= _exactly(self.max))
+
 
 class Days(_Strict):
     """Dates that are right: ``date``, a day from ``first`` to ``last``, or any that ``exists``."""
@@ -142,14 +149,14 @@ class QuantityRule(_Rule):
         return claim.kind is Kind.QUANTITY and units.comparable(claim.unit, self.unit)
 
     def compare(self, claim: Claim) -> Verdict:
-        """A range is right when both its ends are, and wrong when both are wrong."""
+        """A range is right when both its ends are, and wrong when nothing in it is right."""
         if claim.hedged or not isinstance(claim.value, Fraction | Range):
             return Verdict.UNKNOWN
-        numbers = [claim.value] if isinstance(claim.value, Fraction) else [claim.value.low, claim.value.high]
-        right = {self.allowed.allow(units.convert(number, claim.unit, self.unit)) for number in numbers}
-        if len(right) > 1:
-            return Verdict.UNKNOWN
-        return Verdict.SUPPORTED if True in right else Verdict.CONTRADICTED
+        ends = (claim.value.low, claim.value.high) if isinstance(claim.value, Range) else (claim.value,) * 2
+        low, high = (units.convert(end, claim.unit, self.unit) for end in ends)
+        if self.allowed.allow(low) and self.allowed.allow(high):
+            return Verdict.SUPPORTED
+        return Verdict.UNKNOWN if self.allowed.allow_within(low, high) else Verdict.CONTRADICTED
 
 
 class DateRule(_Rule):
