@@ -23,6 +23,8 @@ _AFTER_YEAR = re.compile(
     r"\s?(?:[0-9一二三四五六七八九十]{0,3}\s?|第[一二三四1-4]?季?|[一二三四1-4]季|[上下]半?)"
 )
 _AFTER_MONTH = re.compile(r"\s?[0-9一二三四五六七八九十]{0,3}\s?")
+# More than any date goes on for.
+_FAR_ENOUGH = 32
 _BEFORE = re.compile(r"(?:截至|截止|自从?|从|到|至|早于|晚于)\s?$")
 _BEHIND = re.compile(r"\s?(?:之?[前后]|以[前后来]|起|至今)")
 
@@ -32,7 +34,7 @@ def dates(text: str, sentence: Span) -> Iterator[Claim]:
     if not _MARK.search(text, *sentence):
         return
     for match in _DATE.finditer(text, *sentence):
-        if not _may_go_on(match, text[match.end() :]):
+        if not _may_go_on(match, text[match.end() : match.end() + _FAR_ENOUGH]):
             before = text[max(sentence.start, match.start() - 4) : match.start()]
             behind = _BEHIND.match(text, match.end(), sentence.end)
             hedged = behind is not None or _BEFORE.search(before) is not None

@@ -28,6 +28,7 @@ MAX_CHARACTERS = 65_536
 """Only the end of a longer prompt is looked at: what is asked stands there."""
 
 _LONGEST_EVIDENCE = 400
+_LONGEST_SENTENCE, _MOST_CLAIMS = 2_000, 40
 _ALIKE = 0.6
 # Where no other value comes near there is none that the draft could mean instead.
 _ALIKE_IF_ALONE = 0.5
@@ -61,7 +62,7 @@ class SourceClaims:
     def by_dimension(self) -> Mapping[str, Sequence[Statement]]:
         found: dict[str, list[Statement]] = defaultdict(list)
         for sentence, claims in self._claims:
-            if not denied(self.text, sentence):
+            if _readable(sentence, claims) and not denied(self.text, sentence):
                 for claim in claims:
                     found[_dimension(claim)].append(_statement(self.text, claim, claims))
         return found
@@ -69,12 +70,12 @@ class SourceClaims:
     @cached_property
     def loose_numbers(self) -> frozenset[Fraction]:
         """Numbers that are no claims by themselves: the 9,000 of "12,000 trees, of which 9,000 survived"."""
-        claimed = [claim.span for _, claims in self._claims for claim in claims]
+        claimed = {place for _, claims in self._claims for claim in claims for place in range(*claim.span)}
         return frozenset(
             numeral.number.value()
             for sentence in self._sentences
             for numeral in numerals(self.text, sentence)
-            if not any(start <= numeral.span.start < end for start, end in claimed)
+            if numeral.span.start not in claimed
         )
 
     @cached_property
@@ -83,6 +84,7 @@ class SourceClaims:
         return [
             named(self.text, name, claims.get(sentence, ()))
             for sentence in self._sentences
+            if _readable(sentence, claims.get(sentence, ()))
             for name in names(self.text, sentence)
         ]
 
@@ -110,7 +112,11 @@ def judge(text: str, claims: Sequence[Claim], source: SourceClaims, since: int =
     by_sentence: dict[Span, list[Claim]] = defaultdict(list)
     for claim in claims:
         by_sentence[claim.sentence].append(claim)
-    doubted = {sentence for sentence in by_sentence if denied(text, sentence)}
+    doubted = {
+        sentence
+        for sentence, claims in by_sentence.items()
+        if not _readable(sentence, claims) or denied(text, sentence)
+    }
     return [
         Finding(claim, Verdict.UNKNOWN)
         if claim.sentence in doubted
@@ -119,12 +125,18 @@ def judge(text: str, claims: Sequence[Claim], source: SourceClaims, since: int =
     ] + list(_misnamed(text, claims, source, since))
 
 
+def _readable(sentence: Span, claims: Sequence[Claim]) -> bool:
+    """Whether it is a sentence: what is very long or all numbers costs much and says nothing."""
+    return sentence.end - sentence.start <= _LONGEST_SENTENCE and len(claims) <= _MOST_CLAIMS
+
+
 def _misnamed(text: str, claims: Sequence[Claim], source: SourceClaims, since: int) -> Iterable[Finding]:
     for sentence in sentences(text, max(0, len(text) - LONGEST_TEXT)):
-        if sentence.end <= since or denied(text, sentence):
+        beside = [claim for claim in claims if claim.sentence == sentence]
+        if sentence.end <= since or not _readable(sentence, beside) or denied(text, sentence):
             continue
         for name in names(text, sentence):
-            drafted = named(text, name, [claim for claim in claims if claim.sentence == sentence])
+            drafted = named(text, name, beside)
             stated = contradicting(text, drafted, source.names, source.text, source.vocabulary)
             if stated:
                 yield Finding(name, Verdict.CONTRADICTED, RULE, source.evidence(stated.claim))

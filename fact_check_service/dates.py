@@ -62,6 +62,8 @@ _YEAR_LEAD = re.compile(
 )
 _ORDINAL_LEAD = re.compile(rf"\b(?P<ordinal>{'|'.join(_ORDINALS)})[\s-]$", re.IGNORECASE)
 _LONGEST_LEAD = 16
+# More than any date goes on for.
+_FAR_ENOUGH = 32
 _WRITTEN_NUMBER = re.compile(r"[0-9]+")
 _NOISE = re.compile(r"(?<=[0-9])(?:st|nd|rd|th)|\sof\b")
 _YEAR_MAY_FOLLOW = re.compile(r",?\s?[0-9]{0,3}")
@@ -95,7 +97,7 @@ def _matches(text: str, sentence: Span) -> Iterator[re.Match[str]]:
 
 def _claim(text: str, sentence: Span, match: re.Match[str]) -> Claim | None:
     shape = match.lastgroup or ""
-    if _may_go_on(shape, text[match.end() :]):
+    if _may_go_on(shape, text[match.end() : match.end() + _FAR_ENOUGH]):
         return None
     before = text[max(sentence.start, match.start() - _LONGEST_LEAD) : match.start()]
     if shape == "year":

@@ -102,7 +102,9 @@ def _of_digits(text: str, match: re.Match[str]) -> Numeral:
         if named:
             known = MONEY_SCALES if currency else SCALES
             number, end = number.scaled(known[named["scale"].lower()]), named.end()
-        is_open = bool(currency) and _amount_may_grow(text[match.end("digits") :])
+        is_open = bool(currency) and _amount_may_grow(
+            text[match.end("digits") : match.end("digits") + _LONGEST_SCALE]
+        )
     approximate = any(character in "余多来" for character in match["scale"] or "")
     if match["sign"] in {"-", "−"}:
         number = number.negative()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rapidfuzz import fuzz, process
 
@@ -90,6 +91,7 @@ def words(text: str, span: Span, left_out: Iterable[Span] = ()) -> frozenset[str
     return frozenset(found)
 
 
+@lru_cache(maxsize=4096)
 def likeness(draft: Subject, source: Subject, document: frozenset[str]) -> float:
     """From 0 to 1: how many of the draft's words the source's sentence has too, and the other way round.
 

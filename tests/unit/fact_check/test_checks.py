@@ -222,6 +222,9 @@ HOSTILE = {
     "ranges": "5%–" * 6_666,
     "betweens": "between 3 and " * 1_428,
     "chinese dates": "2024年3月" * 2_857,
+    "names": "Anna of the Bank of Bern " * 800,
+    "chinese names": "董事长张伟和市" * 2_857,
+    "statements": "The Fed raised rates by 5bp. " * 690,
     "banks": "in 2024 the Fed cut ECB LPR 美联储 2024年 5bp " * 400,
 }
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from fact_check_service.checks import EXTRACTORS, Finding
 from fact_check_service.claims import extract
 from fact_check_service.consistency import MAX_CHARACTERS, SourceClaims, judge
-from tests.unit.fact_check.test_checks import TEXTS
+from tests.unit.fact_check.test_checks import HOSTILE, TEXTS
 
 
 def findings(prompt: str, text: str) -> list[Finding]:
@@ -111,6 +111,15 @@ def test_a_text_does_not_contradict_itself(text: str) -> None:
     claims = [claim for _, listed in extract(text, 0, EXTRACTORS) for claim in listed]
     for finding in judge(text, claims, SourceClaims.of(text)):
         assert finding.verdict.value != "contradicted"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_prompt_and_text_are_compared_in_bounded_time(name: str) -> None:
+    prompt, text = HOSTILE[name] * 4, HOSTILE[name][:4_096]
+    started = time.process_time()
+    source = SourceClaims.of(prompt)
+    judge(text, [claim for _, listed in extract(text, 0, EXTRACTORS) for claim in listed], source)
+    assert time.process_time() - started < 10.0
 
 
 def test_a_long_prompt_is_read_once_and_in_bounded_time() -> None:
