@@ -98,9 +98,13 @@ def _about_subject(text: str, sentence: Span, claims: list[Claim], rule: Rule) -
     A sentence that states the right value has it for the subject, wherever it stands ("At 0 °C water
     freezes and at 100 °C it boils"); otherwise the nearest claim to each match is taken for it.
     """
-    ends = [match.end() for match in rule.subject.finditer(text, *sentence)]
-    if not ends or rule.judges == "every":
-        return claims if ends else []
+    matches = list(rule.subject.finditer(text, *sentence))
+    if not matches or rule.judges == "every":
+        return claims if matches else []
+    # The 一周 of 一周有七天 is what the rule is about, not a value of it.
+    named = {match.start() for match in matches}
+    claims = [claim for claim in claims if claim.span.start not in named]
+    ends = [match.end() for match in matches] if claims else []
     right = [claim for claim in claims if rule.compare(claim) is Verdict.SUPPORTED]
     return right or list({claim.span: claim for claim in _nearest(claims, ends)}.values())
 

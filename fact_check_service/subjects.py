@@ -32,25 +32,25 @@ _ALIKE = 85
 _SHORTEST_FUZZY = 5
 _FAR_WEIGHT, _FAR_MATCH, _ELSEWHERE = 0.3, 0.6, 0.5
 _BACKWARDS = 0.3
+_OF_SOMETHING_NEW = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The words of a claim's clause, and those of the rest of its sentence."""
+    """The words of a claim's clause, the first of them, and those of the rest of its sentence."""
 
     near: frozenset[str]
     far: frozenset[str]
+    first: str
 
 
 def subject(text: str, claim: Claim, others: Sequence[Claim]) -> Subject:
     """The words around ``claim``; those of claims are left out, as they are what is claimed."""
     clause = clause_of(text, claim, others)
     spans = [other.span for other in others]
-    near = words(text, clause, spans)
-    everything = words(text, claim.sentence, spans)
-    if not near:
-        near = everything
-    return Subject(near, everything - near)
+    everything = _words(text, claim.sentence, spans)
+    near = _words(text, clause, spans) or everything
+    return Subject(frozenset(near), frozenset(everything) - frozenset(near), near[0] if near else "")
 
 
 def clause_of(text: str, claim: Claim, others: Sequence[Claim]) -> Span:
@@ -75,20 +75,24 @@ def _stand_around(found: re.Match[str], claims: Sequence[Claim]) -> bool:
 
 def words(text: str, span: Span, left_out: Iterable[Span] = ()) -> frozenset[str]:
     """English words by their stem and sense, Chinese ones by sense or as pairs of characters."""
+    return frozenset(_words(text, span, left_out))
+
+
+def _words(text: str, span: Span, left_out: Iterable[Span]) -> list[str]:
     masked = text[slice(*span)]
     for start, end in left_out:
         first, last = max(start, span.start) - span.start, min(end, span.end) - span.start
         if first < last:
             masked = masked[:first] + " " * (last - first) + masked[last:]
     masked = _PHRASE.sub(lambda phrase: PHRASES[phrase.group().lower()], masked)
-    found: set[str] = set()
+    found: list[str] = []
     for match in _WORD.finditer(masked):
         word = match.group()
         if "\u4e00" <= word[0] <= "\u9fff":
-            found |= _chinese(word)
+            found += _chinese(word)
         elif word.lower() in SENSES or word.lower() not in STOP_WORDS:
-            found.add(_stem(word.lower()))
-    return frozenset(found)
+            found.append(_stem(word.lower()))
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -108,7 +112,10 @@ def likeness(draft: Subject, source: Subject, document: frozenset[str]) -> float
     covered = (sum(near) + _FAR_WEIGHT * sum(far)) / (len(near) + _FAR_WEIGHT * len(far))
     drafted = draft.near | draft.far
     covering = sum(word in drafted for word in source.near) / len(source.near)
-    return (1 - _BACKWARDS) * covered + _BACKWARDS * covering
+    alike = (1 - _BACKWARDS) * covered + _BACKWARDS * covering
+    # A clause that begins with what the document never mentions is about that; Chinese shows no word's end.
+    new = draft.first.isascii() and not _match(draft.first, source.near, everything, document, characters)
+    return alike * _OF_SOMETHING_NEW if new else alike
 
 
 def _match(
@@ -148,10 +155,9 @@ def _stem(word: str) -> str:
     return SENSES.get(stem, stem).removesuffix("e")
 
 
-def _chinese(run: str) -> set[str]:
-    found = {CHINESE_SENSES[sense] for sense in _CHINESE_SENSE.findall(run)}
-    for piece in _STOPS.split(_CHINESE_SENSE.sub("的", run)):
-        found |= {piece[place : place + 2] for place in range(len(piece) - 1)} or (
-            {piece} if piece else set()
-        )
-    return found
+def _chinese(run: str) -> list[str]:
+    senses = [CHINESE_SENSES[sense] for sense in _CHINESE_SENSE.findall(run)]
+    found: list[str] = []
+    for piece in filter(None, _STOPS.split(_CHINESE_SENSE.sub("的", run))):
+        found += [piece[place : place + 2] for place in range(len(piece) - 1)] or [piece]
+    return found + senses
