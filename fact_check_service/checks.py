@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,22 +9,16 @@ from typing import Protocol
 
 from fact_check_service.claims import Claim, Verdict, extract
 from fact_check_service.dates import dates
+from fact_check_service.doubt import doubtful
 from fact_check_service.numbers import quantities
-from fact_check_service.rules import Rule, Rules
+from fact_check_service.rules import DATES, Rule, Rules
 from fact_check_service.sentences import Span
+from fact_check_service.units import UNITS
 
 MAX_CHARACTERS = 4_096
 """Only the end of a longer text is looked at: the block stands there."""
 
 EXTRACTORS = (quantities, dates)
-
-# A sentence that denies, supposes or asks does not claim.
-_DOUBT = re.compile(
-    r"\b(?:not|never|no longer|neither|nor|cannot|myth|false(?:ly)?|incorrect(?:ly)?|wrong(?:ly)?"
-    r"|mistaken(?:ly)?|impossible|instead of|rather than|if|unless|would|could|might|hypothetical(?:ly)?)\b"
-    r"|n['’]t\b|\?",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +47,37 @@ class RuleChecker:
         return check(text, self._rules)
 
 
-def check(text: str, rules: Rules) -> tuple[Finding, ...]:
-    """A finding for every claim in the last ``MAX_CHARACTERS`` of ``text``, in order."""
+def check(text: str, rules: Rules, since: int = 0) -> tuple[Finding, ...]:
+    """A finding for every claim in the last ``MAX_CHARACTERS`` of ``text``, in order.
+
+    Sentences that end before the character ``since`` are passed over.
+    """
     start = max(0, len(text) - MAX_CHARACTERS)
     return tuple(
         finding
-        for sentence, claims in extract(text, start, EXTRACTORS)
+        for sentence, claims in extract(text, start, EXTRACTORS, since)
         for finding in _judge(text, sentence, claims, rules)
     )
 
 
 def _judge(text: str, sentence: Span, claims: list[Claim], rules: Rules) -> list[Finding]:
     """Support outweighs contradiction: a value right for one rule is not about the other's subject."""
-    known: dict[Claim, Finding] = {}
-    if not _DOUBT.search(text, *sentence):
-        for rule in rules:
+    known: dict[Span, Finding] = {}
+    if not doubtful(text, sentence):
+        for rule in _applicable(text, sentence, claims, rules):
             for claim, verdict in _opinions(text, sentence, claims, rule):
-                if claim not in known or verdict is Verdict.SUPPORTED:
-                    known[claim] = Finding(claim, verdict, rule.name, rule.evidence)
-    return [known.get(claim, Finding(claim, Verdict.UNKNOWN)) for claim in claims]
+                if claim.span not in known or verdict is Verdict.SUPPORTED:
+                    known[claim.span] = Finding(claim, verdict, rule.name, rule.evidence)
+    return [known.get(claim.span, Finding(claim, Verdict.UNKNOWN)) for claim in claims]
+
+
+def _applicable(text: str, sentence: Span, claims: list[Claim], rules: Rules) -> Iterator[Rule]:
+    """The rules that may have something to say: a cheap look before the expensive ones."""
+    dimensions = {UNITS[claim.unit].dimension if claim.unit else DATES for claim in claims}
+    lowered = text[slice(*sentence)].lower()
+    for rule in rules:
+        if rule.dimension in dimensions and rule.may_apply(lowered):
+            yield rule
 
 
 def _opinions(text: str, sentence: Span, claims: list[Claim], rule: Rule) -> list[tuple[Claim, Verdict]]:
@@ -80,6 +85,8 @@ def _opinions(text: str, sentence: Span, claims: list[Claim], rule: Rule) -> lis
     comparable = [claim for claim in claims if rule.comparable(claim)]
     judged = _about_subject(text, sentence, comparable, rule) if comparable else []
     if not judged or (rule.unless and rule.unless.search(text, *sentence)):
+        return []
+    if rule.also and not rule.also.search(text, *sentence):
         return []
     verdicts = ((claim, rule.compare(claim)) for claim in judged)
     return [(claim, verdict) for claim, verdict in verdicts if verdict is not Verdict.UNKNOWN]
@@ -91,11 +98,15 @@ def _about_subject(text: str, sentence: Span, claims: list[Claim], rule: Rule) -
     A sentence that states the right value has it for the subject, wherever it stands ("At 0 °C water
     freezes and at 100 °C it boils"); otherwise the nearest claim to each match is taken for it.
     """
-    ends = [match.end() for match in rule.subject.finditer(text, *sentence)]
-    if not ends or rule.judges == "every":
-        return claims if ends else []
+    matches = list(rule.subject.finditer(text, *sentence))
+    if not matches or rule.judges == "every":
+        return claims if matches else []
+    # The 一周 of 一周有七天 is what the rule is about, not a value of it.
+    named = {match.start() for match in matches}
+    claims = [claim for claim in claims if claim.span.start not in named]
+    ends = [match.end() for match in matches] if claims else []
     right = [claim for claim in claims if rule.compare(claim) is Verdict.SUPPORTED]
-    return right or list(dict.fromkeys(_nearest(claims, ends)))
+    return right or list({claim.span: claim for claim in _nearest(claims, ends)}.values())
 
 
 def _nearest(claims: list[Claim], positions: list[int]) -> Iterator[Claim]:

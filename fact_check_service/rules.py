@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import re
 from fractions import Fraction
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
 from pydantic import (
@@ -24,7 +25,10 @@ from pydantic import (
 
 from common.errors import ConfigError
 from fact_check_service import units
-from fact_check_service.claims import Claim, Kind, Period, Verdict
+from fact_check_service.claims import Claim, Kind, Period, Range, Verdict
+
+DATES = "dates"
+"""The dimension of what is no quantity."""
 
 PATH_VARIABLE = "TANDEM_FACT_CHECK_RULES_PATH"
 
@@ -78,6 +82,13 @@ class Amounts(_Strict):
         above = self.min is None or number >= _exactly(self.min)
         return above and (self.max is None or number <= _exactly(self.max))
 
+    def allow_within(self, low: Fraction, high: Fraction) -> bool:
+        """Whether a number from ``low`` to ``high`` is right."""
+        if self.values is not None:
+            return any(low <= _exactly(value) <= high for value in self.values)
+        above = self.min is None or high >= _exactly(self.min)
+        return above and (self.max is None or low <= _exactly(self.max))
+
 
 class Days(_Strict):
     """Dates that are right: ``date``, a day from ``first`` to ``last``, or any that ``exists``."""
@@ -103,7 +114,9 @@ class Days(_Strict):
 
 
 class _Rule(_Strict):
-    """A fact about what ``subject`` matches, unless ``unless`` matches in the same sentence too.
+    """A fact about what ``subject`` matches, unless ``unless`` matches in the same sentence too, and only
+    where ``also`` does. ``mentions`` are words in lower case, one of which stands wherever ``subject``
+    matches: a sentence without any is passed over quickly.
 
     ``judges`` says which claims of the sentence are about the subject: the one nearest to each match, or
     every one that compares.
@@ -111,9 +124,15 @@ class _Rule(_Strict):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     subject: Regex
+    also: Regex | None = None
     unless: Regex | None = None
+    mentions: Annotated[list[str] | None, Field(min_length=1)] = None
     judges: Literal["nearest", "every"] = "nearest"
     evidence: Annotated[str, Field(min_length=1)]
+
+    def may_apply(self, lowered: str) -> bool:
+        """Whether the sentence, given in lower case, may be about the subject."""
+        return self.mentions is None or any(word in lowered for word in self.mentions)
 
 
 class QuantityRule(_Rule):
@@ -121,20 +140,29 @@ class QuantityRule(_Rule):
     unit: Annotated[str, AfterValidator(_known_unit)]
     allowed: Amounts
 
+    @cached_property
+    def dimension(self) -> str:
+        return units.UNITS[self.unit].dimension
+
     def comparable(self, claim: Claim) -> bool:
         """Whether the claim measures what the rule does; another dimension contradicts nothing."""
         return claim.kind is Kind.QUANTITY and units.comparable(claim.unit, self.unit)
 
     def compare(self, claim: Claim) -> Verdict:
-        if claim.hedged or not isinstance(claim.value, Fraction):
+        """A range is right when both its ends are, and wrong when nothing in it is right."""
+        if claim.hedged or not isinstance(claim.value, Fraction | Range):
             return Verdict.UNKNOWN
-        number = units.convert(claim.value, claim.unit, self.unit)
-        return Verdict.SUPPORTED if self.allowed.allow(number) else Verdict.CONTRADICTED
+        ends = (claim.value.low, claim.value.high) if isinstance(claim.value, Range) else (claim.value,) * 2
+        low, high = (units.convert(end, claim.unit, self.unit) for end in ends)
+        if self.allowed.allow(low) and self.allowed.allow(high):
+            return Verdict.SUPPORTED
+        return Verdict.UNKNOWN if self.allowed.allow_within(low, high) else Verdict.CONTRADICTED
 
 
 class DateRule(_Rule):
     kind: Literal["date"]
     allowed: Days
+    dimension: ClassVar[str] = DATES
 
     def comparable(self, claim: Claim) -> bool:
         return claim.kind is Kind.DATE

@@ -16,6 +16,10 @@ PHRASES = (
     "July 20, 19",
     "2024-02-30",
     " basis points",
+    "twenty-five ",
+    "百分之三",
+    "2024年3月",
+    "between 3 and 5",
 )
 PIECES = (
     "100",
@@ -33,6 +37,10 @@ PIECES = (
     "²",
     "é",
     "水",
+    "万",
+    "十",
+    " to ",
+    "公里",
     ". ",
     "\n",
 )
@@ -65,6 +73,24 @@ TEXTS = st.one_of(st.text(max_size=200), st.lists(FRAGMENTS, max_size=40).map(""
         ("Our solar system has 9 planets.", "9 planets", "planets-in-the-solar-system"),
         ("About 130% of the population agreed.", "130%", "share-of-a-population"),
         ("See you on February 30, 2024.", "February 30, 2024", "calendar-date"),
+        ("2025年2月30日见。", "2025年2月30日", "calendar-date"),
+        ("水的沸点是80摄氏度。", "80摄氏度", "water-boiling-point"),
+        ("光速是150000公里/秒。", "150000公里/秒", "speed-of-light"),
+        ("珠穆朗玛峰海拔7848米。", "7848米", "everest-height"),
+        ("成年人共有260块骨头。", "260块骨头", "adult-human-bones"),
+        ("In 2023 the Fed raised rates by 75 basis points at once.", "75 basis points", "fed-move-in-2023"),
+        ("2024年美联储单次降息75个基点。", "75个基点", "fed-move-in-2024"),
+        ("In 2024 the ECB cut rates by 75bp in June.", "75bp", "ecb-move-in-2024"),
+        ("In 2025 the Bank of England cut Bank Rate by 50 bps.", "50 bps", "boe-move-in-2025"),
+        ("2024年日本央行加息200个基点。", "200个基点", "boj-move-in-2024-or-2025"),
+        ("2024年，5年期LPR下调80个基点。", "80个基点", "lpr-move"),
+        ("2024年中国人民银行下调存款准备金率2个百分点。", "2个百分点", "rrr-move"),
+        (
+            "In July 2023 the Fed raised the federal funds rate to a range of 4.75% to 5.00%, again.",
+            "4.75% to 5.00%",
+            "fed-range-july-2023",
+        ),
+        ("2024年10月，1年期LPR降至3.35%。", "3.35%", "lpr-october-2024"),
     ],
 )
 def test_a_wrong_value_contradicts_its_rule(text: str, written: str, rule: str) -> None:
@@ -87,10 +113,16 @@ def test_a_wrong_value_contradicts_its_rule(text: str, written: str, rule: str) 
         "Standard atmospheric pressure is 101.325 kPa.",
         "A leap year has 366 days.",
         "About 35 percent of the population agreed.",
+        "水在标准大气压下的沸点是100摄氏度。",
+        "光速约为300000公里/秒。",
+        "The Fed raised rates by 25–50 basis points.",
+        "2024年美联储在九月降息50个基点。",
+        "2024年2月5日中国人民银行下调存款准备金率0.5个百分点。",
     ],
 )
 def test_a_right_value_is_supported(text: str) -> None:
-    assert [verdict for _, verdict, _ in verdicts(text)] == ["supported"]
+    assert "supported" in {verdict for _, verdict, _ in verdicts(text)}
+    assert "contradicted" not in {verdict for _, verdict, _ in verdicts(text)}
 
 
 @pytest.mark.parametrize(
@@ -105,6 +137,11 @@ def test_a_right_value_is_supported(text: str) -> None:
         "Water boils. The oven was at 90 °C.",
         "Water boils at 5 km from here.",
         "Mount Everest is over 8,000 m high.",
+        "水的沸点不是80摄氏度。",
+        "水的沸点是80摄氏度吗？",
+        "2023年美联储全年累计加息100个基点。",
+        "The Fed was expected to cut rates by 75 basis points in 2024.",
+        "The Fed cut rates by a total of 100 basis points in 2024.",
         "The Fed raised rates by 25 basis points to 5.5 percent, which is 550 dollars.",
         "The Fed raised rates by a total of 525 basis points since March 2022.",
         "Apollo 11 landed on the Moon before January 1, 1970.",
@@ -177,6 +214,18 @@ HOSTILE = {
     "stops": "." * 20_000,
     "water": "water " * 3_333,
     "distance": "distance earth " * 1_333,
+    "number words": "twenty " * 2_857,
+    "points": "one point one " * 1_428,
+    "numerals": "一" * 20_000,
+    "places": "一万亿" * 6_666,
+    "counts": "5 big red " * 2_000,
+    "ranges": "5%–" * 6_666,
+    "betweens": "between 3 and " * 1_428,
+    "chinese dates": "2024年3月" * 2_857,
+    "names": "Anna of the Bank of Bern " * 800,
+    "chinese names": "董事长张伟和市" * 2_857,
+    "statements": "The Fed raised rates by 5bp. " * 690,
+    "banks": "in 2024 the Fed cut ECB LPR 美联储 2024年 5bp " * 400,
 }
 
 
@@ -185,6 +234,13 @@ def test_a_hostile_text_of_twenty_thousand_characters_is_checked_in_bounded_time
     started = time.process_time()
     check(text, RULES)
     assert time.process_time() - started < 1.0
+
+
+def test_sentences_from_before_the_block_are_passed_over() -> None:
+    old, new = "Water boils at 90 °C.", " A year has 400 days."
+    found = check(old + new, RULES, len(old))
+    assert [finding.rule for finding in found] == ["days-in-a-year"]
+    assert len(check(old + new, RULES, len(old) - 1)) == 2
 
 
 def test_only_the_end_of_a_long_text_is_looked_at() -> None:

@@ -1,0 +1,222 @@
+"""Consistency: claims of a drafted text against what its prompt says of the same subject."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from fact_check_service.agreement import agree, comparable
+from fact_check_service.checks import EXTRACTORS, Finding
+from fact_check_service.checks import MAX_CHARACTERS as LONGEST_TEXT
+from fact_check_service.claims import Claim, Kind, Verdict, extract
+from fact_check_service.doubt import denied
+from fact_check_service.name_consistency import Named, contradicting, named
+from fact_check_service.names import names
+from fact_check_service.numerals import numerals
+from fact_check_service.sentences import Span, sentences
+from fact_check_service.subjects import Subject, clause_of, likeness, subject, words
+from fact_check_service.units import UNITS
+
+RULE = "prompt"
+_LEAD_WORD = re.compile(r"(?P<word>\w+ than|[a-z]+|[\u4e00-\u9fff])\s*$")
+_LONGEST_LEAD = 24
+MAX_CHARACTERS = 65_536
+"""Only the end of a longer prompt is looked at: what is asked stands there."""
+
+_LONGEST_EVIDENCE = 400
+_LONGEST_SENTENCE, _MOST_CLAIMS = 2_000, 40
+_ALIKE = 0.6
+# Where no other value comes near there is none that the draft could mean instead.
+_ALIKE_IF_ALONE = 0.5
+_LEAD = 0.2
+_SUPPORTS = 0.4
+# How much less alike than a statement that disagrees one may be that agrees, and still be what is meant.
+_MARGIN = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A claim with its subject, what else its clause claims, and the word that may make it a bound."""
+
+    claim: Claim
+    subject: Subject
+    beside: tuple[Claim, ...]
+    lead: str
+
+
+class SourceClaims:
+    """What a prompt states: made once for a prompt, and only as far as it is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @classmethod
+    def of(cls, prompt: str) -> SourceClaims:
+        return cls(prompt[-MAX_CHARACTERS:])
+
+    @cached_property
+    def by_dimension(self) -> Mapping[str, Sequence[Statement]]:
+        found: dict[str, list[Statement]] = defaultdict(list)
+        for sentence, claims in self._claims:
+            if _readable(sentence, claims) and not denied(self.text, sentence):
+                for claim in claims:
+                    found[_dimension(claim)].append(_statement(self.text, claim, claims))
+        return found
+
+    @cached_property
+    def loose_numbers(self) -> frozenset[Fraction]:
+        """Numbers that are no claims by themselves: the 9,000 of "12,000 trees, of which 9,000 survived"."""
+        claimed = {place for _, claims in self._claims for claim in claims for place in range(*claim.span)}
+        return frozenset(
+            numeral.number.value()
+            for sentence in self._sentences
+            for numeral in numerals(self.text, sentence)
+            if numeral.span.start not in claimed
+        )
+
+    @cached_property
+    def names(self) -> Sequence[Named]:
+        claims = dict(self._claims)
+        return [
+            named(self.text, name, claims.get(sentence, ()))
+            for sentence in self._sentences
+            if _readable(sentence, claims.get(sentence, ()))
+            for name in names(self.text, sentence)
+        ]
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        return words(self.text, Span(0, len(self.text)))
+
+    def evidence(self, claim: Claim) -> str:
+        return self.text[slice(*claim.sentence)].strip()[:_LONGEST_EVIDENCE]
+
+    @cached_property
+    def _sentences(self) -> Sequence[Span]:
+        return list(sentences(self.text))
+
+    @cached_property
+    def _claims(self) -> Sequence[tuple[Span, list[Claim]]]:
+        return list(extract(self.text, 0, EXTRACTORS))
+
+
+def judge(text: str, claims: Sequence[Claim], source: SourceClaims, since: int = 0) -> list[Finding]:
+    """A finding for each claim, in their order, and one more for each name that the prompt contradicts.
+
+    Names are looked for in the sentences that do not end before the character ``since``.
+    """
+    by_sentence: dict[Span, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        by_sentence[claim.sentence].append(claim)
+    doubted = {
+        sentence
+        for sentence, claims in by_sentence.items()
+        if not _readable(sentence, claims) or denied(text, sentence)
+    }
+    return [
+        Finding(claim, Verdict.UNKNOWN)
+        if claim.sentence in doubted
+        else _finding(_statement(text, claim, by_sentence[claim.sentence]), source)
+        for claim in claims
+    ] + list(_misnamed(text, claims, source, since))
+
+
+def _readable(sentence: Span, claims: Sequence[Claim]) -> bool:
+    """Whether it is a sentence: what is very long or all numbers costs much and says nothing."""
+    return sentence.end - sentence.start <= _LONGEST_SENTENCE and len(claims) <= _MOST_CLAIMS
+
+
+def _misnamed(text: str, claims: Sequence[Claim], source: SourceClaims, since: int) -> Iterable[Finding]:
+    for sentence in sentences(text, max(0, len(text) - LONGEST_TEXT)):
+        beside = [claim for claim in claims if claim.sentence == sentence]
+        if sentence.end <= since or not _readable(sentence, beside) or denied(text, sentence):
+            continue
+        for name in names(text, sentence):
+            drafted = named(text, name, beside)
+            stated = contradicting(text, drafted, source.names, source.text, source.vocabulary)
+            if stated:
+                yield Finding(name, Verdict.CONTRADICTED, RULE, source.evidence(stated.claim))
+
+
+def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
+    start, end = clause_of(text, claim, claims)
+    beside = [other for other in claims if other is not claim and start <= other.span.start < end]
+    if claim.kind is Kind.QUANTITY and all(other.kind is not Kind.DATE for other in beside):
+        beside += [other for other in claims if _stands_alone(text, other, claims)]
+    return Statement(claim, subject(text, claim, claims), tuple(beside), _lead(text, claim))
+
+
+def _lead(text: str, claim: Claim) -> str:
+    before = text[max(claim.sentence.start, claim.span.start - _LONGEST_LEAD) : claim.span.start]
+    found = _LEAD_WORD.search(before.lower())
+    return found["word"] if found else ""
+
+
+def _stands_alone(text: str, claim: Claim, claims: Sequence[Claim]) -> bool:
+    """Whether it is a date in a clause of its own, "In 2023, ...", which dates what follows."""
+    return claim.kind is Kind.DATE and not words(
+        text, clause_of(text, claim, claims), [other.span for other in claims]
+    )
+
+
+def _dimension(claim: Claim) -> str:
+    return UNITS[claim.unit].dimension if claim.unit else claim.kind.value
+
+
+def _finding(draft: Statement, source: SourceClaims) -> Finding:
+    candidates = [
+        (likeness(draft.subject, stated.subject, source.vocabulary), _agree(draft, stated), stated)
+        for stated in source.by_dimension.get(_dimension(draft.claim), ())
+        if comparable(draft.claim, stated.claim) and _may_speak_of_one(draft, stated)
+    ]
+    alike = max((score for score, same, _ in candidates if same is not False), default=0.0)
+    contrary = max(
+        ((score, stated) for score, same, stated in candidates if same is False), key=_score, default=None
+    )
+    if contrary is None or alike >= contrary[0] - _MARGIN:
+        supporting = [stated for score, same, stated in candidates if same and score >= max(_SUPPORTS, alike)]
+        return _found(draft, Verdict.SUPPORTED, source, supporting[0]) if supporting else _unknown(draft)
+    rivals = {repr(stated.claim.value) for score, _, stated in candidates if score >= contrary[0] - _LEAD}
+    enough = _ALIKE_IF_ALONE if len(rivals) == 1 else _ALIKE
+    if contrary[0] < enough or draft.claim.value in source.loose_numbers:
+        return _unknown(draft)
+    return _found(draft, Verdict.CONTRADICTED, source, contrary[1])
+
+
+def _score(scored: tuple[float, Statement]) -> float:
+    return scored[0]
+
+
+def _other_case(draft: Statement, stated: Statement) -> bool:
+    """Whether what is claimed beside differs too: growth in 2022 is not growth in 2023."""
+    kind = Kind.DATE if draft.claim.kind is Kind.QUANTITY else Kind.QUANTITY
+    verdicts = [
+        agree(one, other)
+        for one in draft.beside
+        for other in stated.beside
+        if one.kind is kind and comparable(one, other)
+    ]
+    return bool(verdicts) and not any(verdict is not False for verdict in verdicts)
+
+
+def _agree(draft: Statement, stated: Statement) -> bool | None:
+    return agree(draft.claim, stated.claim, one_bound=draft.lead == stated.lead)
+
+
+def _may_speak_of_one(draft: Statement, stated: Statement) -> bool:
+    """What has another date is another quantity; a date is right wherever the prompt has it."""
+    if draft.claim.kind is Kind.DATE and _agree(draft, stated) is not False:
+        return True
+    return not _other_case(draft, stated)
+
+
+def _unknown(draft: Statement) -> Finding:
+    return Finding(draft.claim, Verdict.UNKNOWN)
+
+
+def _found(draft: Statement, verdict: Verdict, source: SourceClaims, stated: Statement) -> Finding:
+    return Finding(draft.claim, verdict, RULE, source.evidence(stated.claim))

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+
+from fact_check_service.checks import EXTRACTORS, Finding
+from fact_check_service.claims import extract
+from fact_check_service.consistency import MAX_CHARACTERS, SourceClaims, judge
+from tests.unit.fact_check.test_checks import HOSTILE, TEXTS
+
+
+def findings(prompt: str, text: str) -> list[Finding]:
+    claims = [claim for _, listed in extract(text, 0, EXTRACTORS) for claim in listed]
+    return judge(text, claims, SourceClaims.of(prompt))
+
+
+def verdicts(prompt: str, text: str) -> list[tuple[str, str]]:
+    return [(text[slice(*found.claim.span)], found.verdict.value) for found in findings(prompt, text)]
+
+
+RATES = "The Federal Reserve raised its benchmark rate by 25BP on Wednesday."
+
+
+def test_another_value_for_the_subject_is_contradicted_with_the_sentence_as_evidence() -> None:
+    (found,) = findings(f"Some news. {RATES} More news.", "The Fed raised rates by 50BP today.")
+    assert (found.verdict.value, found.rule, found.evidence) == ("contradicted", "prompt", RATES)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        (RATES, "The Fed raised rates by twenty-five basis points today."),
+        (RATES, "The Fed lifted its rate by 0.25 percentage points."),
+        ("The town has 1,512,300 inhabitants.", "About 1.5 million inhabitants live in the town."),
+        ("Mount Fuji is 3,776 metres high.", "Mount Fuji is 12,388 feet high."),
+        ("The deal was signed on 14 March 2024.", "The deal was signed in March 2024."),
+        ("The deal was signed on 14 March 2024.", "The deal was signed on March 14 in Rome."),
+        ("The sample weighed between 3 and 5 kg.", "The sample weighed 4 kg."),
+        ("美联储加息25个基点。", "美联储将利率上调二十五个基点。"),
+    ],
+)
+def test_the_same_value_in_other_words_is_supported(prompt: str, text: str) -> None:
+    assert [verdict for _, verdict in verdicts(prompt, text)] == ["supported"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ("", "The Fed raised rates by 50BP today."),
+        (RATES, "The Fed did not raise rates by 50BP."),
+        (RATES, "Did the Fed raise rates by 50BP?"),
+        (RATES, "The river is 50 km long."),
+        ("Did the Fed raise rates by 25BP?", "The Fed raised rates by 50BP today."),
+        ("Mount Fuji is 3,776 metres high.", "Mount Fuji is over 3,700 metres high."),
+        ("Revenue was $5 million in 2022.", "Revenue was $7 million in 2023."),
+        ("The plant exports 60% of its output.", "The plant imports 20% of its output."),
+        ("Of 12,000 trees planted, 9,000 survived.", "9,000 trees survived."),
+        ("Germany has 84 million people.", "Italy has 59 million people."),
+    ],
+)
+def test_what_may_both_be_true_is_not_contradicted(prompt: str, text: str) -> None:
+    assert "contradicted" not in {verdict for _, verdict in verdicts(prompt, text)}
+
+
+def test_a_value_of_another_subject_of_the_prompt_is_contradicted() -> None:
+    prompt = "The Model X weighs 2,301 kg and the Model Y weighs 1,995 kg."
+    assert verdicts(prompt, "The Model Y weighs 2,301 kg.") == [("2,301 kg", "contradicted")]
+
+
+def test_a_value_of_another_year_is_contradicted_and_not_the_year() -> None:
+    prompt = "Revenue was $5 million in 2022 and $7 million in 2023."
+    assert ("$7 million", "contradicted") in verdicts(prompt, "Revenue was $7 million in 2022.")
+    assert ("2022", "contradicted") not in verdicts(prompt, "Revenue was $7 million in 2022.")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "name"),
+    [
+        ("Satya Nadella is the CEO of Microsoft.", "Tim Cook is the CEO of Microsoft.", "Tim Cook"),
+        ("公司董事长张伟宣布扩建。", "公司董事长李强宣布扩建。", "李强"),
+    ],
+)
+def test_another_name_in_the_place_of_one_is_contradicted(prompt: str, text: str, name: str) -> None:
+    assert verdicts(prompt, text) == [(name, "contradicted")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Microsoft's CEO is Satya Nadella.",
+        "Nadella, the CEO of Microsoft, spoke.",
+        "Tim Cook met the CEO of Microsoft, Satya Nadella.",
+        "Tim Cook likes tea.",
+    ],
+)
+def test_a_name_that_takes_nobodys_place_is_not_contradicted(text: str) -> None:
+    assert verdicts("Satya Nadella is the CEO of Microsoft.", text) == []
+
+
+@given(TEXTS, TEXTS)
+def test_comparing_never_raises_and_answers_every_claim(prompt: str, text: str) -> None:
+    claims = [claim for _, listed in extract(text, 0, EXTRACTORS) for claim in listed]
+    found = judge(text, claims, SourceClaims.of(prompt))
+    assert [finding.claim for finding in found[: len(claims)]] == claims
+
+
+@given(TEXTS)
+def test_a_text_does_not_contradict_itself(text: str) -> None:
+    claims = [claim for _, listed in extract(text, 0, EXTRACTORS) for claim in listed]
+    for finding in judge(text, claims, SourceClaims.of(text)):
+        assert finding.verdict.value != "contradicted"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_prompt_and_text_are_compared_in_bounded_time(name: str) -> None:
+    prompt, text = HOSTILE[name] * 2, HOSTILE[name][:4_096]
+    started = time.process_time()
+    source = SourceClaims.of(prompt)
+    judge(text, [claim for _, listed in extract(text, 0, EXTRACTORS) for claim in listed], source)
+    assert time.process_time() - started < 10.0
+
+
+def test_a_long_prompt_is_read_once_and_in_bounded_time() -> None:
+    source = SourceClaims.of("The plant number 5 made 3,000 units for $4 million on 14 March 2024. " * 2_000)
+    assert len(source.text) == MAX_CHARACTERS
+    started = time.process_time()
+    text = "The plant made 5,000 units for $9 million on 15 March 2024. "
+    judge(text, [claim for _, listed in extract(text, 0, EXTRACTORS) for claim in listed], source)
+    assert time.process_time() - started < 5.0

@@ -1,0 +1,31 @@
+"""How often the checks are right on sentences labelled by hand, half of them unseen while tuning."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.fact_check.labelled import load, score_claims, score_contradictions
+
+SETS = ("dev.jsonl", "held_out.jsonl")
+
+
+@pytest.mark.parametrize("name", SETS, ids=["dev", "held_out"])
+def test_contradictions_are_precise_and_mostly_found(name: str) -> None:
+    counts, faults = score_contradictions(load(name))
+    assert counts.precision >= 0.95, "\n".join(faults)
+    assert counts.recall >= 0.85, "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", SETS, ids=["dev", "held_out"])
+def test_claims_are_mostly_found(name: str) -> None:
+    counts, faults = score_claims(load(name))
+    assert counts.recall >= 0.9, "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", SETS, ids=["dev", "held_out"])
+def test_a_set_is_large_and_half_of_it_chinese(name: str) -> None:
+    examples = load(name)
+    chinese = sum(example["language"] == "zh" for example in examples)
+    assert len(examples) >= 160
+    assert 0.4 <= chinese / len(examples) <= 0.6
+    assert 0.3 <= sum(bool(example["contradicted"]) for example in examples) / len(examples) <= 0.7
