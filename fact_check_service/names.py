@@ -1,7 +1,7 @@
 """Names of people, places and organisations, by how they are written: capitals, titles, suffixes, surnames.
 
-Written by hand: the English models on the package index are copies that nobody keeps up, there is none for
-Chinese, and a check of one block may not cost what a parser does.
+Written by hand: no well-kept package was found that ships a model of both languages, and a check of one block
+may not cost what a parser does.
 """
 
 from __future__ import annotations
