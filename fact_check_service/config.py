@@ -18,8 +18,14 @@ def _consumer_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """``consumer`` must differ between living workers; entries pending at another for longer than
-    ``claim_idle_ms`` are taken over. ``rules_path`` empty: the packaged rules. ``metrics_port`` 0: off.
+    """
+    Attributes:
+        consumer: must differ between living workers.
+        claim_idle_ms: entries that were pending at another worker for longer are taken over.
+        checks: which checks there are; of a claim the first that has an opinion is heard.
+        check_ms: longest that one check may take for a block.
+        rules_path: of the check ``rules``; empty: the packaged rules.
+        metrics_port: 0: off.
     """
 
     redis_url: Annotated[str, Field(pattern=r"^(rediss?|unix)://")] = "redis://127.0.0.1:6379/0"
@@ -28,6 +34,8 @@ class Config:
     read_block_ms: Annotated[int, Field(ge=1, le=10_000)] = 500
     claim_idle_ms: Annotated[int, Field(ge=1)] = 5_000
     claim_every_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    checks: Annotated[tuple[str, ...], Field(min_length=1, max_length=16)] = ("prompt", "rules")
+    check_ms: Annotated[int, Field(ge=1, le=60_000)] = 500
     rules_path: str = ""
     metrics_port: Port = 9104
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0

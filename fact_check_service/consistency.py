@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from fact_check_service.agreement import agree, comparable
-from fact_check_service.checks import EXTRACTORS, Finding
-from fact_check_service.checks import MAX_CHARACTERS as LONGEST_TEXT
+from fact_check_service.checks.base import EXTRACTORS, Finding
+from fact_check_service.checks.base import MAX_CHARACTERS as LONGEST_TEXT
 from fact_check_service.claims import Claim, Kind, Verdict, extract
 from fact_check_service.doubt import denied
 from fact_check_service.name_consistency import Named, contradicting, named

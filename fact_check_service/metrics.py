@@ -8,7 +8,12 @@ from collections.abc import Iterable
 from prometheus_client import Counter, Gauge, Histogram
 
 BLOCKS = Counter("tandem_fact_check_blocks", "Blocks checked.")
-FLAGS = Counter("tandem_fact_check_flags", "Contradicted claims flagged.", ["rule"])
+FLAGS = Counter("tandem_fact_check_flags", "Contradicted claims flagged, by check.", ["check"])
+CHECK_FAILURES = Counter(
+    "tandem_fact_check_check_failures",
+    "Checks without an opinion on a block: late, or failed",
+    ["check", "why"],
+)
 MALFORMED = Counter("tandem_fact_check_malformed", "Entries that could not be read or checked.")
 CLAIMED = Counter("tandem_fact_check_claimed", "Entries taken over from a worker that left them pending.")
 SECONDS = Histogram(
@@ -19,8 +24,10 @@ SECONDS = Histogram(
 LAG = Gauge("tandem_fact_check_lag", "Entries not yet delivered to the group, and pending; NaN when unknown.")
 
 
-def start(rules: Iterable[str]) -> None:
+def start(checks: Iterable[str]) -> None:
     """Begin every labelled counter at 0: a rate needs the value before the first event."""
     LAG.set(math.nan)
-    for rule in rules:
-        FLAGS.labels(rule)
+    for check in checks:
+        FLAGS.labels(check)
+        for why in ("late", "failed"):
+            CHECK_FAILURES.labels(check, why)

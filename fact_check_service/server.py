@@ -7,9 +7,9 @@ import asyncio
 from common import logging
 from common.lifecycle import serve_metrics, stop_event
 from fact_check_service import metrics
-from fact_check_service.checks import RuleChecker
+from fact_check_service.checks import registry
+from fact_check_service.checks.checker import Checker
 from fact_check_service.config import Config
-from fact_check_service.rules import load_rules
 from fact_check_service.worker import Worker, connect
 
 log = logging.get("server")
@@ -17,13 +17,13 @@ log = logging.get("server")
 
 async def serve(config: Config) -> None:
     """Check drafted blocks until SIGTERM or SIGINT."""
-    rules = load_rules(config.rules_path)
-    metrics.start(rule.name for rule in rules)
+    checks = registry.make_all(config)
+    metrics.start(check.name for check in checks)
     serve_metrics(config.metrics_port)
     stop = stop_event()
     async with connect(config) as redis:
-        log.info("started", consumer=config.consumer, rules=len(rules))
-        await _run(Worker(redis, RuleChecker(rules), config), stop, config.drain_seconds)
+        log.info("started", consumer=config.consumer, checks=config.checks)
+        await _run(Worker(redis, Checker(checks, config.check_ms / 1000), config), stop, config.drain_seconds)
     log.info("stopped")
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from common.errors import InvalidRequest
 from common.streams import DraftRecord, Flag, TagRecord
-from fact_check_service.checks import Finding
+from fact_check_service.checks.base import Finding
 from fact_check_service.claims import Verdict
 from fact_check_service.sentences import Span
 

@@ -19,7 +19,8 @@ from common import logging, streams
 from common.errors import InvalidRequest
 from common.streams import DraftRecord, TagRecord
 from fact_check_service import metrics, tagging
-from fact_check_service.checks import Checker
+from fact_check_service.checks.base import Context, Judge
+from fact_check_service.claims import Verdict
 from fact_check_service.config import Config
 
 BACKOFF_SECONDS = 0.05
@@ -55,7 +56,7 @@ class Worker:
     is keyed by its session and block, and the same text gets the same verdict.
     """
 
-    def __init__(self, redis: Redis, checker: Checker, config: Config) -> None:
+    def __init__(self, redis: Redis, checker: Judge, config: Config) -> None:
         self._redis = redis
         self._checker = checker
         self._config = config
@@ -171,10 +172,12 @@ class Worker:
 
     async def _verdict(self, record: DraftRecord) -> TagRecord:
         with metrics.SECONDS.time():
-            tag = tagging.tag(record, await self._checker.check(record.text))
+            findings = await self._checker.check(Context(record.text, since=record.block_start))
+            tag = tagging.tag(record, findings)
         metrics.BLOCKS.inc()
-        for flag in tag.flags:
-            metrics.FLAGS.labels(flag.rule).inc()
+        for finding in findings:
+            if finding.verdict is Verdict.CONTRADICTED:
+                metrics.FLAGS.labels(finding.check).inc()
         return tag
 
     async def _leave(self) -> None:

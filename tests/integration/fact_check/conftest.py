@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import pytest
 from redis.asyncio import Redis
 
-from fact_check_service.checks import Checker, RuleChecker
+from fact_check_service.checks.base import Judge
+from fact_check_service.checks.checker import Checker
+from fact_check_service.checks.rules import RuleCheck
 from fact_check_service.config import Config
 from fact_check_service.rules import load_rules
 from fact_check_service.worker import Worker, connect
@@ -38,7 +40,7 @@ class StartWorker(Protocol):
     """Starts a worker as a task of the test; ``settings`` are fields of its configuration."""
 
     def __call__(
-        self, consumer: str, checker: Checker | None = None, **settings: Any
+        self, consumer: str, checker: Judge | None = None, **settings: Any
     ) -> asyncio.Task[None]: ...
 
 
@@ -48,9 +50,9 @@ async def start_worker(valkey: Valkey) -> AsyncIterator[StartWorker]:
     stop = asyncio.Event()
     tasks: list[asyncio.Task[None]] = []
 
-    def start(consumer: str, checker: Checker | None = None, **settings: Any) -> asyncio.Task[None]:
+    def start(consumer: str, checker: Judge | None = None, **settings: Any) -> asyncio.Task[None]:
         config = dataclasses.replace(HASTY, redis_url=valkey.url, consumer=consumer, **settings)
-        tasks.append(asyncio.create_task(work(config, checker or RuleChecker(RULES), stop)))
+        tasks.append(asyncio.create_task(work(config, checker or Checker([RuleCheck(RULES)], 5.0), stop)))
         return tasks[-1]
 
     yield start
@@ -59,6 +61,6 @@ async def start_worker(valkey: Valkey) -> AsyncIterator[StartWorker]:
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)]
 
 
-async def work(config: Config, checker: Checker, stop: asyncio.Event) -> None:
+async def work(config: Config, checker: Judge, stop: asyncio.Event) -> None:
     async with connect(config) as client:
         await Worker(client, checker, config).run(stop)

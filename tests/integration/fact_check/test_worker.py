@@ -14,7 +14,9 @@ from redis.typing import EncodableT, FieldT
 
 from common import streams
 from fact_check_service import metrics
-from fact_check_service.checks import Checker, Finding, RuleChecker
+from fact_check_service.checks.base import Context, Finding, Judge
+from fact_check_service.checks.checker import Checker
+from fact_check_service.checks.rules import RuleCheck
 from tests.integration.fact_check.conftest import HASTY, RULES, StartWorker, work
 from tests.integration.fact_check.support import WRONG, append, block, pending, tagged, tags, until
 from tests.support.valkey import Valkey
@@ -25,22 +27,22 @@ class Stuck:
 
     def __init__(self, healthy: int) -> None:
         self._left = healthy
-        self._rules = RuleChecker(RULES)
+        self._rules = Checker([RuleCheck(RULES)], 5.0)
         self.reached = asyncio.Event()
 
-    async def check(self, text: str) -> Sequence[Finding]:
+    async def check(self, context: Context) -> Sequence[Finding]:
         if self._left == 0:
             self.reached.set()
             await asyncio.Event().wait()
         self._left -= 1
-        return await self._rules.check(text)
+        return await self._rules.check(context)
 
 
 class Failing:
     """A checker with a fault that some texts bring out."""
 
-    async def check(self, text: str) -> Sequence[Finding]:
-        if "poison" in text:
+    async def check(self, context: Context) -> Sequence[Finding]:
+        if "poison" in context.text:
             raise ZeroDivisionError
         return ()
 
@@ -223,7 +225,7 @@ async def test_malformed_entries_are_counted_and_acknowledged(
 async def test_an_entry_that_brings_out_a_fault_does_not_hold_up_the_others(
     redis: Redis, start_worker: StartWorker
 ) -> None:
-    checker: Checker = Failing()
+    checker: Judge = Failing()
     start_worker("one", checker)
     await append(redis, [block(1), block(2, " poison"), block(3)])
     await until(lambda: has_tagged(redis, 2))
@@ -268,7 +270,7 @@ async def lag_is(value: int) -> bool:
 async def test_a_worker_that_leaves_takes_its_name_off_the_group(valkey: Valkey, redis: Redis) -> None:
     stop = asyncio.Event()
     config = dataclasses.replace(HASTY, redis_url=valkey.url)
-    working = asyncio.create_task(work(config, RuleChecker(RULES), stop))
+    working = asyncio.create_task(work(config, Checker([RuleCheck(RULES)], 5.0), stop))
     await append(redis, [block(1)])
     await until(lambda: has_tagged(redis, 1))
     stop.set()

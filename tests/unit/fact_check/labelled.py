@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from fact_check_service import units
-from fact_check_service.checks import EXTRACTORS, check
+from fact_check_service.checks.base import EXTRACTORS
 from fact_check_service.claims import Claim, Kind, Period, Range, Value, Verdict, YearlyDay, extract
 from fact_check_service.consistency import SourceClaims, judge
 from fact_check_service.names import names
-from tests.unit.fact_check.support import RULES
+from tests.unit.fact_check.support import RULES, check
 
 FOLDER = Path(__file__).parents[2] / "data" / "facts"
 

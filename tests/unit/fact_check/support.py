@@ -5,12 +5,17 @@ from __future__ import annotations
 from itertools import accumulate
 
 from common.streams import DraftRecord, Flag
-from fact_check_service.checks import EXTRACTORS, check
+from fact_check_service.checks.base import EXTRACTORS, Context, Finding
+from fact_check_service.checks.rules import judge
 from fact_check_service.claims import Claim, extract
 from fact_check_service.rules import Rules, load_rules
 from fact_check_service.tagging import tag
 
 RULES: Rules = load_rules("")
+
+
+def check(text: str, rules: Rules = RULES, since: int = 0) -> tuple[Finding, ...]:
+    return judge(Context(text, since), rules)
 
 
 def claims_of(text: str) -> list[Claim]:

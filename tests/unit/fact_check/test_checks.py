@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fact_check_service.checks import MAX_CHARACTERS, RuleChecker, check
-from tests.unit.fact_check.support import RULES, draft, flags_of, verdicts
+from fact_check_service.checks.base import MAX_CHARACTERS, Context
+from fact_check_service.checks.checker import Checker
+from fact_check_service.checks.rules import RuleCheck
+from tests.unit.fact_check.support import RULES, check, draft, flags_of, verdicts
 
 PHRASES = (
     "Water boils at ",
@@ -175,7 +177,8 @@ def test_without_rules_every_claim_is_unknown() -> None:
 
 async def test_the_rule_checker_gives_what_the_pure_function_gives() -> None:
     text = "Water boils at 90 °C."
-    assert tuple(await RuleChecker(RULES).check(text)) == check(text, RULES)
+    found = await Checker([RuleCheck(RULES)], 1.0).check(Context(text))
+    assert [(f.claim, f.verdict) for f in found] == [(f.claim, f.verdict) for f in check(text)]
 
 
 @given(TEXTS)

@@ -5,7 +5,7 @@ import time
 import pytest
 from hypothesis import given
 
-from fact_check_service.checks import EXTRACTORS, Finding
+from fact_check_service.checks.base import EXTRACTORS, Finding
 from fact_check_service.claims import extract
 from fact_check_service.consistency import MAX_CHARACTERS, SourceClaims, judge
 from tests.unit.fact_check.test_checks import HOSTILE, TEXTS

@@ -1,62 +1,39 @@
-"""Claims against rules. Pure: a text and rules in, findings out."""
+"""Claims against a file of rules."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
-from fact_check_service.claims import Claim, Verdict, extract
-from fact_check_service.dates import dates
+from fact_check_service.checks.base import Context, Finding
+from fact_check_service.claims import Claim, Verdict
+from fact_check_service.config import Config
 from fact_check_service.doubt import doubtful
-from fact_check_service.numbers import quantities
-from fact_check_service.rules import DATES, Rule, Rules
+from fact_check_service.rules import DATES, Rule, Rules, load_rules
 from fact_check_service.sentences import Span
 from fact_check_service.units import UNITS
 
-MAX_CHARACTERS = 4_096
-"""Only the end of a longer text is looked at: the block stands there."""
 
-EXTRACTORS = (quantities, dates)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The verdict on one claim; ``rule`` and ``evidence`` are empty while it is unknown."""
-
-    claim: Claim
-    verdict: Verdict
-    rule: str = ""
-    evidence: str = ""
-
-
-class Checker(Protocol):
-    """Judges the claims of a text. Awaited, so that one may look things up."""
-
-    async def check(self, text: str) -> Sequence[Finding]: ...
-
-
-class RuleChecker:
-    """Judges by a rules file alone."""
+class RuleCheck:
+    name = "rules"
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
-    async def check(self, text: str) -> Sequence[Finding]:
-        return check(text, self._rules)
+    async def judge(self, context: Context) -> Sequence[Finding]:
+        return judge(context, self._rules)
 
 
-def check(text: str, rules: Rules, since: int = 0) -> tuple[Finding, ...]:
-    """A finding for every claim in the last ``MAX_CHARACTERS`` of ``text``, in order.
+def make(config: Config) -> RuleCheck:
+    return RuleCheck(load_rules(config.rules_path))
 
-    Sentences that end before the character ``since`` are passed over.
-    """
-    start = max(0, len(text) - MAX_CHARACTERS)
+
+def judge(context: Context, rules: Rules) -> tuple[Finding, ...]:
+    """A finding for every claim, in order."""
     return tuple(
         finding
-        for sentence, claims in extract(text, start, EXTRACTORS, since)
-        for finding in _judge(text, sentence, claims, rules)
+        for sentence, claims in context.sentences
+        for finding in _judge(context.text, sentence, claims, rules)
     )
 
 

@@ -1,0 +1,1 @@
+"""Checks of claims, each a plug-in; see ``base``."""
