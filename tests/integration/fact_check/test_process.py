@@ -85,12 +85,12 @@ async def test_what_a_killed_process_left_pending_is_taken_over(
     assert await pending(redis) == 0
 
 
-async def test_metrics_start_at_zero_with_every_rule(valkey: Valkey, redis: Redis) -> None:
+async def test_metrics_start_at_zero_with_every_check(valkey: Valkey, redis: Redis) -> None:
     port = free_port()
     async with service(valkey.url, metrics_port=port):
         await until(lambda: has_group(redis))
         page = await asyncio.to_thread(_fetch, f"http://127.0.0.1:{port}/metrics")
-    for name in ("blocks_total", "malformed_total", "claimed_total", 'flags_total{rule="everest-height"}'):
+    for name in ("blocks_total", "malformed_total", "claimed_total", 'flags_total{check="rules"}'):
         assert f"tandem_fact_check_{name} 0.0" in page
     assert "tandem_fact_check_seconds_count 0.0" in page
 
