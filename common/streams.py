@@ -14,8 +14,13 @@ from common.errors import InvalidRequest
 DRAFTS = "tandem:drafts"
 TAGS = "tandem:tags"
 FACT_CHECK_GROUP = "fact-check"
+PROMPT_CHARACTERS = 65_536
+PROMPT_SECONDS = 600
 DRAFTS_CAP = 10_000
 TAGS_CAP = 10_000
+
+LAST_BLOCK = 0
+"""The ``block_id`` of a session's last record."""
 
 _PAYLOAD = b"payload"
 
@@ -29,8 +34,10 @@ class DraftRecord:
     """A drafted block with its text.
 
     ``text`` is a tail of the committed text followed by the block's; the block's begins at character
-    ``block_start``. ``token_ends[i]`` is the character where the block's token i ends, so a span of the
-    text maps back to tokens.
+    ``block_start``. ``token_ends[i]`` is the character where the block's token i ends, ``tail_starts`` where
+    the last tokens of the tail begin, so a span of the text maps back to tokens. What ends before the
+    character ``since`` stood in an earlier record too. The last record of a session has ``block_id`` 0 and an
+    empty block.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _EXACT
@@ -42,16 +49,21 @@ class DraftRecord:
     block_start: int
     token_ends: tuple[int, ...]
     source: str
+    tail_starts: tuple[int, ...] = ()
+    since: NonNegativeInt = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A contradicted claim: block tokens ``first_token`` up to, not including, ``end_token``."""
+    """A contradicted claim: block tokens ``first_token`` up to, not including, ``end_token``.
+
+    Below 0 they are committed ones: -1 is the last before the block.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = _EXACT
 
-    first_token: NonNegativeInt
-    end_token: NonNegativeInt
+    first_token: int
+    end_token: int
     text: str
     rule: str
     evidence: str
@@ -71,6 +83,11 @@ class TagRecord:
 
 _DRAFT = TypeAdapter(DraftRecord)
 _TAG = TypeAdapter(TagRecord)
+
+
+def prompt_key(session_id: str) -> str:
+    """Under which the end of a session's prompt is kept for a while."""
+    return f"tandem:prompt:{session_id}"
 
 
 def encode(record: DraftRecord | TagRecord) -> dict[Any, Any]:

@@ -241,6 +241,9 @@ class DraftEngine:
                 session.commit(update)
                 self._answer_from(session, stream)
             case Close():
+                owned = self._sessions.get(update.session_id)
+                if owned and owned[1] is stream and owned[0].publish:
+                    self._publisher.publish_last(owned[0])
                 self._close(stream, update.session_id)
 
     def _answer_from(self, session: Session, stream: Stream) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import redis.asyncio as redis
@@ -17,6 +18,9 @@ from draft_service.session import Session
 
 _QUEUE = 1000
 _TAIL_TOKENS = 64
+_MOST_TAIL_TOKENS = 256
+_CONTEXT_TOKENS = 32  # before what is new
+_LONGEST_CLAIM = 8  # tokens of a claim that was begun before what is new
 _RETRY_SECONDS = 0.5
 
 log = logging.get("publisher")
@@ -26,29 +30,40 @@ class Decoder(Protocol):
     def decode(self, token_ids: Sequence[int]) -> str: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """``prompt``: the session's, with its first record."""
+
+    record: streams.DraftRecord
+    prompt: Sequence[int] | None
+
+
 class Publisher:
     """A bounded queue in front of Redis: what does not fit, or cannot be sent, is dropped and counted."""
 
     def __init__(self, url: str, decoder: Decoder) -> None:
         self._redis = redis.Redis.from_url(url, socket_connect_timeout=1, socket_timeout=2) if url else None
         self._decoder = decoder
-        self._queue: asyncio.Queue[streams.DraftRecord] = asyncio.Queue(_QUEUE)
+        self._queue: asyncio.Queue[_Entry] = asyncio.Queue(_QUEUE)
 
     def publish(self, session: Session, block: Block) -> None:
-        """Queue a block of a session that wants fact checks."""
+        """Queue a block of a session that wants fact checks; with the first one goes its prompt."""
         if self._redis is None or self._queue.full():
             metrics.PUBLISHED.labels("dropped").inc()
-        else:
-            self._queue.put_nowait(record(self._decoder, session, block))
+            return
+        prompt = None if session.published else session.tokens[: session.prompt_length]
+        self._queue.put_nowait(_Entry(record(self._decoder, session, block), prompt))
+
+    def publish_last(self, session: Session) -> None:
+        """Queue what no record holds yet of an answer that is over."""
+        self.publish(session, Block(streams.LAST_BLOCK, len(session.tokens), ()))
 
     async def run(self) -> None:
         """Send until cancelled. After a failure the queued blocks are old news and are dropped."""
         while self._redis is not None:
             entry = await self._queue.get()
             try:
-                await self._redis.xadd(
-                    streams.DRAFTS, streams.encode(entry), maxlen=streams.DRAFTS_CAP, approximate=True
-                )
+                await self._send(self._redis, entry)
                 metrics.PUBLISHED.labels("published").inc()
             except (RedisError, OSError) as error:
                 log.warning("blocks cannot be published", error=str(error))
@@ -57,26 +72,49 @@ class Publisher:
                     self._queue.get_nowait()
                 await asyncio.sleep(_RETRY_SECONDS)
 
+    async def _send(self, client: redis.Redis, entry: _Entry) -> None:
+        if entry.prompt is not None:
+            text = await asyncio.to_thread(self._decoder.decode, entry.prompt)
+            key = streams.prompt_key(entry.record.session_id)
+            await client.set(key, text[-streams.PROMPT_CHARACTERS :], ex=streams.PROMPT_SECONDS)
+        fields = streams.encode(entry.record)
+        await client.xadd(streams.DRAFTS, fields, maxlen=streams.DRAFTS_CAP, approximate=True)
+
     async def close(self) -> None:
         if self._redis is not None:
             await self._redis.aclose()
 
 
 def record(decoder: Decoder, session: Session, block: Block) -> streams.DraftRecord:
-    """A block's text after a tail of the committed text, with where each of its tokens ends."""
-    tail = session.tokens[-_TAIL_TOKENS:]
-    texts = [decoder.decode([*tail, *block.token_ids[:count]]) for count in range(len(block.token_ids) + 1)]
+    """A block's text after a tail of the committed text, with where their tokens begin and end."""
+    since = _first_unpublished(session)
+    unpublished = len(session.tokens) - since
+    tail = session.tokens[-min(_MOST_TAIL_TOKENS, max(_TAIL_TOKENS, unpublished + _CONTEXT_TOKENS)) :]
+    located = min(len(tail), unpublished + _LONGEST_CLAIM)
+    tokens, first = [*tail, *block.token_ids], len(tail) - located
+    texts = [decoder.decode(tokens[:count]) for count in range(first, len(tokens) + 1)]
     whole = [_whole_length(text, len(texts[-1])) for text in texts[:-1]]
-    start, *ends = itertools.accumulate([*whole, len(texts[-1])], max)
+    bounds = list(itertools.accumulate([*whole, len(texts[-1])], max))
+    session.published = (len(session.tokens), block.token_ids)
     return streams.DraftRecord(
         session_id=session.session_id,
         block_id=block.block_id,
         base_length=block.base_length,
         text=texts[-1],
-        block_start=start,
-        token_ends=tuple(ends),
+        block_start=bounds[located],
+        token_ends=tuple(bounds[located + 1 :]),
         source=block.source,
+        tail_starts=tuple(bounds[:located]),
+        since=bounds[max(0, located - unpublished)],
     )
+
+
+def _first_unpublished(session: Session) -> int:
+    """The first token of the answer that no record held: the target decided otherwise there, or went on."""
+    base, guesses = session.published or (0, ())
+    said = session.tokens[base : base + len(guesses)]
+    agreed = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(said, guesses, strict=False))
+    return max(session.prompt_length, base + len(list(agreed)))
 
 
 def _whole_length(text: str, longest: int) -> int:

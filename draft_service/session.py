@@ -35,6 +35,7 @@ class Session:
         grammar, tenant, vocabulary_size, shown_temperature: as in ``draft_types.Open``.
         states: the target's hidden states of the latest committed positions; None: none are sent.
         hidden_layers: of which layers.
+        published: the latest block that was sent to the fact check, with what it followed; None: none was.
         proposed: tokens and parents of the latest blocks by id; the next commit accepts a branch of one.
         ahead: what is prepared for the time after the next commit.
         ready: what was prepared for the last one, if that was asked for now.
@@ -59,6 +60,7 @@ class Session:
     depth: int = 0
     vocabulary_size: int = 0
     shown_temperature: float = 0.0
+    published: tuple[int, tuple[int, ...]] | None = None
     assumed: int = 0
     ahead: Ahead = field(default_factory=Ahead)
     ready: Prepared | None = None

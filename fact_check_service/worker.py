@@ -172,7 +172,7 @@ class Worker:
 
     async def _verdict(self, record: DraftRecord) -> TagRecord:
         with metrics.SECONDS.time():
-            findings = await self._checker.check(Context(record.text, since=record.block_start))
+            findings = await self._checker.check(Context(record.text, since=max(0, record.since - 1)))
             tag = tagging.tag(record, findings)
         metrics.BLOCKS.inc()
         for finding in findings:

@@ -81,7 +81,7 @@ class Config:
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.25
     ahead: Annotated[int, Field(ge=0, le=8)] = 3
     draft_wait_ms: Milliseconds = 50.0
-    tag_wait_ms: Milliseconds = 5.0
+    tag_wait_ms: Milliseconds = 2.0
     settle_wait_ms: Milliseconds = 50.0
     grammar_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
     hidden_layers: tuple[Annotated[int, Field(ge=0, le=1024)], ...] = ()

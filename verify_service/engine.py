@@ -61,7 +61,7 @@ class _Judged:
 class Waits:
     """Seconds that fact-check verdicts may hold up a step, and the end of an answer."""
 
-    tag: float = 0.005
+    tag: float = 0.002
     settle: float = 0.05
 
 
@@ -224,7 +224,10 @@ class Engine:
 
     def _take_block(self, sequence: Sequence) -> Block | None:
         block = self._drafts.take(sequence)
-        if block is None or sequence.facts is None or sequence.facts.mode is not FactCheck.VETO:
+        if block is None or sequence.facts is None:
+            return block
+        sequence.facts.decide(block)
+        if sequence.facts.mode is not FactCheck.VETO:
             return block
         if not sequence.facts.has_tag(block):
             sequence.stats.tags_missing += 1

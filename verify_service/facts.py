@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.draft_types import Block
-from common.streams import Flag, TagRecord
+from common.streams import LAST_BLOCK, Flag, TagRecord
 from common.types import Annotation, FactCheck
 
 _MOST_BLOCKS = 64
@@ -18,25 +18,34 @@ _Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _DraftedFlag:
-    """A flag with where in the sequence its claim would stand, and the tokens it was drafted as."""
+    """A flag with where in the sequence its claim stands, and the tokens of it that were drafted, from
+    ``drafted_at`` on; what is before them was committed."""
 
     start: int
+    end: int
+    drafted_at: int
     token_ids: tuple[int, ...]
     flag: Flag
+
+    def delivered(self, tokens: Sequence[int]) -> bool:
+        return tuple(tokens[self.drafted_at : self.end]) == self.token_ids
 
 
 class FactCheckSession:
     """Blocks of one answer on one side, verdicts on the other, matched in whichever order they come.
 
-    Both are kept for the latest blocks only.
+    Both are kept for the latest blocks only. What the target itself wrote is judged too: a verdict speaks of
+    committed text before its block where no earlier one has, and the last verdict of that alone.
     """
 
     def __init__(self, mode: FactCheck) -> None:
         self.mode = mode
         self._blocks: OrderedDict[_Key, Block] = OrderedDict()
         self._tags: OrderedDict[_Key, TagRecord] = OrderedDict()
+        self._decided: OrderedDict[_Key, None] = OrderedDict()
         self._flags: list[_DraftedFlag] = []
-        self._seen: dict[tuple[int, tuple[int, ...], str], None] = {}
+        self._seen: dict[tuple[int, int, str], None] = {}
+        self._said: dict[tuple[int, int, str], None] = {}
         self._changed = asyncio.Event()
 
     def add_block(self, block: Block) -> None:
@@ -44,9 +53,22 @@ class FactCheckSession:
         self._blocks[block.block_id, block.base_length] = block
         self._match((block.block_id, block.base_length))
 
-    def add_tag(self, tag: TagRecord) -> None:
-        self._tags[tag.block_id, tag.base_length] = tag
-        self._match((tag.block_id, tag.base_length))
+    def expect_last(self, length: int) -> None:
+        """The answer is over, with so many tokens, and a last verdict is on the way."""
+        self.add_block(Block(LAST_BLOCK, length, ()))
+
+    def add_tag(self, tag: TagRecord) -> bool:
+        """False: it came after its block was decided on."""
+        key = tag.block_id, tag.base_length
+        self._tags[key] = tag
+        self._match(key)
+        return key not in self._decided
+
+    def decide(self, block: Block) -> None:
+        """The block is verified now, with the verdict that is there."""
+        self._decided[block.block_id, block.base_length] = None
+        while len(self._decided) > _MOST_BLOCKS:
+            self._decided.popitem(last=False)
 
     def _match(self, key: _Key) -> None:
         block, tag = self._blocks.get(key), self._tags.get(key)
@@ -62,14 +84,16 @@ class FactCheckSession:
 
     def _add_flag(self, block: Block, flag: Flag) -> None:
         """Note a claim once, in however many blocks it is drafted."""
-        first = max(flag.first_token, 0)
-        drafted = _DraftedFlag(block.base_length + first, block.token_ids[first : flag.end_token], flag)
-        claim = (drafted.start, drafted.token_ids, flag.rule)
-        if claim not in self._seen:
+        first, end = max(flag.first_token, 0), min(max(flag.end_token, 0), len(block.token_ids))
+        start = block.base_length + min(flag.first_token, len(block.token_ids))
+        drafted = block.token_ids[first:end]
+        stop = block.base_length + (end if drafted else min(flag.end_token, 0))
+        claim = (start, stop, f"{flag.rule} {drafted}")
+        if start < stop and claim not in self._seen:
             self._seen[claim] = None
-            self._flags.append(drafted)
-        while len(self._seen) > _MOST_BLOCKS:
-            del self._seen[next(iter(self._seen))]
+            at = stop - len(drafted)
+            self._flags.append(_DraftedFlag(max(start, 0), stop, at, drafted, flag))
+        _bound(self._seen)
 
     def has_tag(self, block: Block) -> bool:
         return (block.block_id, block.base_length) in self._tags
@@ -77,27 +101,34 @@ class FactCheckSession:
     def veto(self, block: Block) -> Block:
         """The block up to its first flagged token: from there the target decides."""
         tag = self._tags.get((block.block_id, block.base_length))
-        if tag is None or not tag.flags:
-            return block
-        keep = max(0, min(flag.first_token for flag in tag.flags))
-        return block.prefix(keep)
+        starts = [max(0, flag.first_token) for flag in tag.flags if flag.end_token > 0] if tag else []
+        return block.prefix(min(starts)) if starts else block
 
     def annotations(self, tokens: Sequence[int], prompt_length: int) -> tuple[Annotation, ...]:
         """Flags whose claim has been delivered word for word since the last call, whoever wrote it."""
-        ready = [f for f in self._flags if f.start + len(f.token_ids) <= len(tokens)]
-        self._flags = [f for f in self._flags if f.start + len(f.token_ids) > len(tokens)]
+        ready = [f for f in self._flags if f.end <= len(tokens)]
+        self._flags = [f for f in self._flags if f.end > len(tokens)]
         return tuple(
             Annotation(
-                first_token=f.start - prompt_length,
-                token_count=len(f.token_ids),
+                first_token=max(f.start - prompt_length, 0),
+                token_count=f.end - max(f.start, prompt_length),
                 text=f.flag.text,
                 verdict="contradicted",
                 rule=f.flag.rule,
                 evidence=f.flag.evidence,
             )
             for f in ready
-            if f.token_ids and tuple(tokens[f.start : f.start + len(f.token_ids)]) == f.token_ids
+            if f.end > prompt_length and f.delivered(tokens) and self._is_new(f)
         )
+
+    def _is_new(self, found: _DraftedFlag) -> bool:
+        """Whether the claim has not been annotated, as drafted or as committed text."""
+        claim = (found.start, found.end, found.flag.rule)
+        if claim in self._said:
+            return False
+        self._said[claim] = None
+        _bound(self._said)
+        return True
 
     async def settle(self, timeout_seconds: float) -> None:
         """Wait for the verdicts still outstanding, so that a last block's flags are not lost."""
@@ -108,3 +139,8 @@ class FactCheckSession:
                     await self._changed.wait()
         except TimeoutError:
             return
+
+
+def _bound(kept: dict[tuple[int, int, str], None]) -> None:
+    while len(kept) > _MOST_BLOCKS:
+        del kept[next(iter(kept))]

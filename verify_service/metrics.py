@@ -129,7 +129,7 @@ def start_at_zero(positions: int) -> None:
         AHEAD.labels(outcome)
     for code in REFUSALS:
         SESSIONS_REFUSED.labels(code)
-    for outcome in ("delivered", "unwatched", "malformed"):
+    for outcome in ("delivered", "late", "unwatched", "malformed"):
         TAGS.labels(outcome)
     for policy in NAMES:
         POLICY_REQUESTS.labels(policy)

@@ -84,10 +84,11 @@ class TagReader:
             log.warning("malformed verdict", error=error.message)
             return
         session = self._watchers.get(tag.session_id)
-        metrics.TAGS.labels("delivered" if session else "unwatched").inc()
-        if session:
-            session.add_tag(tag)
-            self._arrived.set()
+        if session is None:
+            metrics.TAGS.labels("unwatched").inc()
+            return
+        metrics.TAGS.labels("delivered" if session.add_tag(tag) else "late").inc()
+        self._arrived.set()
 
 
 def _connect(url: str) -> Any:

@@ -177,6 +177,8 @@ class DraftHub:
         answered may have refused the session, and is told nothing."""
         sequence = session.sequence
         untold = tuple(sequence.tokens[session.told :])
+        if session.live and sequence.facts:
+            sequence.facts.expect_last(len(sequence.tokens))
         if session.live and untold:
             link.send(
                 Commit(

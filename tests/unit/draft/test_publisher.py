@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from common.draft_types import Block
 from common.model.tokenizer import Tokenizer
-from common.streams import DraftRecord
+from common.streams import LAST_BLOCK, DraftRecord
 from draft_service import metrics
 from draft_service.publisher import Decoder, Publisher, record
 from tests.support.models import tiny_tokenizer
@@ -77,6 +77,41 @@ def test_a_record_holds_no_more_than_a_tail_of_the_committed_text() -> None:
     made = recorded(TINY, TINY.encode("x" * 200 + "y"), TINY.encode("z"))
     assert made.text == "x" * 63 + "yz"
     assert (made.block_start, made.token_ends) == (64, (65,))
+
+
+def continued(
+    committed: list[int], prompt_length: int, guesses: list[int], further: list[int]
+) -> DraftRecord:
+    """The second record of a session, after a first one with ``guesses`` and then ``further`` tokens."""
+    session = opened(tokens=committed, prompt_length=prompt_length)
+    record(TINY, session, Block(1, len(committed), tuple(guesses)))
+    session.tokens += further
+    return record(TINY, session, Block(2, len(session.tokens), tuple(TINY.encode("zz"))))
+
+
+def test_a_record_says_what_of_the_committed_text_is_new() -> None:
+    """As drafted up to "300", then the target went on with "ft"."""
+    made = continued(TINY.encode("how tall? it is "), 10, TINY.encode("300m"), TINY.encode("300ft"))
+    assert made.text[made.since :] == "ftzz"
+    assert made.text[made.since : made.block_start] == "ft"
+    starts = [made.text[start] for start in made.tail_starts]
+    assert "".join(starts) == made.text[made.block_start - len(starts) : made.block_start]
+    assert starts[-2:] == ["f", "t"]
+
+
+def test_a_first_record_holds_all_of_the_answer_and_nothing_of_the_prompt_is_new() -> None:
+    session = opened(tokens=TINY.encode("how tall? it is "), prompt_length=10)
+    made = record(TINY, session, Block(1, 16, tuple(TINY.encode("tall"))))
+    assert made.text[made.since :] == "it is tall"
+
+
+def test_the_last_record_has_what_came_after_the_last_block() -> None:
+    session = opened(tokens=TINY.encode("how tall? "), prompt_length=10)
+    record(TINY, session, Block(1, 10, tuple(TINY.encode("it"))))
+    session.tokens += TINY.encode("it is 9m")
+    made = record(TINY, session, Block(LAST_BLOCK, len(session.tokens), ()))
+    assert (made.text[made.since :], made.token_ends) == (" is 9m", ())
+    assert made.block_start == len(made.text)
 
 
 def test_a_special_token_ends_where_it_begins() -> None:

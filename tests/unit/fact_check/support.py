@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 from common.streams import DraftRecord, Flag
@@ -29,9 +30,19 @@ def verdicts(text: str, rules: Rules = RULES) -> list[tuple[str, str, str]]:
 
 
 def draft(tail: str, *tokens: str, block_id: int = 1) -> DraftRecord:
-    """A block of ``tokens`` after the committed ``tail``."""
+    """A block of ``tokens`` after the committed ``tail``, which was looked at before."""
     ends = tuple(accumulate(map(len, tokens), initial=len(tail)))[1:]
-    return DraftRecord("session", block_id, 10, tail + "".join(tokens), len(tail), ends, "test")
+    text = tail + "".join(tokens)
+    return DraftRecord("session", block_id, 10, text, len(tail), ends, "test", since=len(tail))
+
+
+def committed(seen: str, *tail: str, block: Sequence[str] = ()) -> DraftRecord:
+    """``tail`` tokens that no record held before, after what was ``seen``, and a block."""
+    starts = tuple(accumulate(map(len, tail), initial=len(seen)))[:-1]
+    block_start = len(seen) + sum(map(len, tail))
+    ends = tuple(accumulate(map(len, block), initial=block_start))[1:]
+    text = seen + "".join([*tail, *block])
+    return DraftRecord("session", 1, 10, text, block_start, ends, "test", starts, len(seen))
 
 
 def flags_of(record: DraftRecord) -> tuple[Flag, ...]:

@@ -8,7 +8,7 @@ import pytest
 from common.errors import InvalidRequest
 from common.streams import Flag, TagRecord
 from fact_check_service.tagging import require_sound, tag
-from tests.unit.fact_check.support import RULES, draft, flags_of
+from tests.unit.fact_check.support import RULES, committed, draft, flags_of
 
 BOILING = next(rule for rule in RULES if rule.name == "water-boiling-point")
 
@@ -28,6 +28,34 @@ def test_a_claim_that_straddles_the_committed_tail_is_flagged_on_the_blocks_toke
 
 def test_a_claim_in_the_committed_tail_alone_is_not_flagged() -> None:
     assert tokens_flagged("Water boils at 90 °C", " at", " sea level") == []
+
+
+def committed_flagged(seen: str, *tail: str, block: tuple[str, ...] = ()) -> list[tuple[int, int]]:
+    return [(flag.first_token, flag.end_token) for flag in flags_of(committed(seen, *tail, block=block))]
+
+
+def test_what_the_target_wrote_itself_is_flagged_on_the_committed_tokens() -> None:
+    assert committed_flagged("Water boils", " at", " 90", " °C", " at", block=(" sea", " level")) == [
+        (-3, -1)
+    ]
+    assert committed_flagged("Water boils", " at", " 90", " °C", ".") == [(-3, -1)]
+
+
+def test_a_claim_that_was_begun_in_committed_text_is_flagged_from_there_on() -> None:
+    assert committed_flagged("Water boils at", " 9", block=("0", " °C", " at")) == [(-1, 2)]
+
+
+def test_a_claim_that_ended_with_the_last_block_is_judged_in_the_next() -> None:
+    """It could have grown then."""
+    assert tokens_flagged("The Fed raised rates by", " 400", " basis", " points") == [(0, 3)]
+    assert committed_flagged("The Fed raised rates", " by", " $4", block=()) == []
+    text = "Mount Everest is 9,000 m"
+    record = committed(text, " high", block=(" and",))
+    assert [flag.text for flag in flags_of(record)] == []
+    record = dataclasses.replace(record, tail_starts=(17, 22, 24), since=24)
+    assert [(flag.first_token, flag.end_token, flag.text) for flag in flags_of(record)] == [
+        (-3, -1, "9,000 m")
+    ]
 
 
 def test_a_claim_in_the_middle_of_a_token_flags_that_token() -> None:

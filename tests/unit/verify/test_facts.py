@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from common.draft_types import Block
-from common.streams import Flag, TagRecord
+from common.streams import LAST_BLOCK, Flag, TagRecord
 from common.types import Annotation, FactCheck
 from verify_service.facts import FactCheckSession
 
@@ -132,6 +132,64 @@ def test_a_flag_that_covers_no_token_of_the_block_annotates_nothing(span: tuple[
     subject = session(tag(flag(*span)))
     subject.add_block(BLOCK)
     assert subject.annotations(delivered(20, 21, 22, 23, 24, 25), PROMPT) == ()
+
+
+def test_a_claim_that_the_target_wrote_is_annotated_when_the_next_verdict_says_so() -> None:
+    subject = session(tag(flag(-3, -1)))
+    subject.add_block(BLOCK)
+    assert subject.veto(BLOCK) is BLOCK
+    (annotation,) = subject.annotations(delivered(), PROMPT)
+    assert (annotation.first_token, annotation.token_count) == (3, 2)
+
+
+def test_a_claim_that_was_begun_before_the_block_is_annotated_whole_and_vetoed_from_the_block_on() -> None:
+    subject = session(tag(flag(-2, 1)))
+    subject.add_block(BLOCK)
+    assert subject.veto(BLOCK).token_ids == ()
+    assert subject.annotations(delivered(99), PROMPT) == (), "the target went on otherwise"
+    subject = session(tag(flag(-2, 1)))
+    subject.add_block(BLOCK)
+    (annotation,) = subject.annotations(delivered(20), PROMPT)
+    assert (annotation.first_token, annotation.token_count) == (4, 3)
+
+
+def test_what_was_annotated_as_drafted_is_not_annotated_again_as_committed() -> None:
+    subject = session(tag(flag(1, 3)))
+    subject.add_block(BLOCK)
+    assert len(subject.annotations(delivered(20, 21, 22), PROMPT)) == 1
+    later = Block(2, 13, (30,))
+    subject.add_block(later)
+    subject.add_tag(tag(flag(-2, 0), block=later))
+    assert subject.annotations(delivered(20, 21, 22), PROMPT) == ()
+
+
+def test_nothing_of_the_prompt_is_annotated() -> None:
+    subject = session(tag(flag(-9, -7)), tag(flag(-7, -5), block=Block(2, 10, (20,))))
+    subject.add_block(BLOCK)
+    subject.add_block(Block(2, 10, (20,)))
+    (annotation,) = subject.annotations(delivered(), PROMPT)
+    assert (annotation.first_token, annotation.token_count) == (0, 1)
+
+
+async def test_the_end_of_an_answer_waits_for_its_last_verdict() -> None:
+    subject = session(mode=FactCheck.ANNOTATE)
+    subject.expect_last(12)
+    settling = asyncio.create_task(subject.settle(5))
+    await asyncio.sleep(0.01)
+    assert not settling.done()
+    subject.add_tag(TagRecord("session", LAST_BLOCK, 12, (flag(-2, 0),)))
+    await settling
+    assert len(subject.annotations(delivered(20, 21), PROMPT)) == 1
+
+
+def test_a_verdict_is_late_once_its_block_was_decided_on() -> None:
+    subject = session()
+    subject.add_block(BLOCK)
+    assert subject.add_tag(tag())
+    late = Block(2, 14, (1,))
+    subject.add_block(late)
+    subject.decide(late)
+    assert not subject.add_tag(tag(block=late))
 
 
 @pytest.mark.parametrize("first", [-1, -3])
