@@ -8,11 +8,22 @@ from contextlib import asynccontextmanager
 
 import pytest
 import redis.asyncio as redis
+import torch
+from torch import Tensor
 
 from common import streams
-from common.draft_types import Block
+from common.draft_types import Block, SparseDistribution
 from common.streams import Flag, TagRecord
-from common.types import Delta, FactCheck, Finished, GenerateRequest, Origin, SpeculationParams, Stopping
+from common.types import (
+    Delta,
+    FactCheck,
+    Finished,
+    GenerateRequest,
+    Origin,
+    PolicyChoice,
+    SpeculationParams,
+    Stopping,
+)
 from tests.support.scripted import (
     EOS,
     Answer,
@@ -21,6 +32,7 @@ from tests.support.scripted import (
     DraftSession,
     Propose,
     Script,
+    Target,
     ask,
     make_engine,
     perfect,
@@ -83,7 +95,7 @@ class Checker:
 
 @asynccontextmanager
 async def checked(
-    block_size: int = 4, waits: Waits = PATIENT
+    block_size: int = 4, waits: Waits = PATIENT, target: Target | None = None, draft: Propose | None = None
 ) -> AsyncGenerator[tuple[Bench, Checker, Valkey], None]:
     require_valkey()
     async with Valkey() as valkey:
@@ -91,8 +103,10 @@ async def checked(
         tags = TagReader(valkey.url)
         script = Script(len(TOKENIZER))
         script.add(PROMPT, ANSWER)
-        drafts = {"draft": checker.checking(perfect(script))}
-        bench = make_engine(script, drafts, block_size=block_size, fact_checks=True, tags=tags, waits=waits)
+        drafts = {"draft": checker.checking(draft or perfect(script))}
+        bench = make_engine(
+            target or script, drafts, block_size=block_size, fact_checks=True, tags=tags, waits=waits
+        )
         tail = asyncio.create_task(tags.run())
         await until(lambda: tags.alive)
         async with running(bench.engine):
@@ -187,3 +201,41 @@ async def test_without_fact_checks_nothing_is_published_and_nobody_waits() -> No
             answer = await read(bench.engine, ask(PROMPT, "draft", stopping=Stopping(max_tokens=20)))
         assert len(answer.token_ids) == 20
         assert answer.finished.stats.tags_missing == 0
+
+
+WRONG = [*TOKENIZER.encode("it was in 1851, not later than that."), EOS]
+
+
+def torn(prefix: tuple[int, ...]) -> Tensor:
+    """Says ``ANSWER``, but nearly as gladly ``WRONG``."""
+    place = len(prefix) - len(PROMPT)
+    logits = torch.full((len(TOKENIZER),), -20.0)
+    logits[WRONG[place] if place < len(WRONG) else EOS] = 9.5
+    logits[ANSWER[place] if place < len(ANSWER) else EOS] = 10.0
+    return logits
+
+
+def confident(session: DraftSession) -> Block:
+    """Guesses ``WRONG`` and shows beliefs that are near the target's."""
+    place = len(session.tokens) - len(PROMPT)
+    pairs = list(zip(WRONG, ANSWER, strict=True))[place : place + session.block_size]
+    shown = [
+        SparseDistribution((guess,), (1.0,))
+        if guess == other
+        else SparseDistribution((guess, other), (0.5, 0.5))
+        for guess, other in pairs
+    ]
+    return session.block([guess for guess, _ in pairs], shown if session.opened.shown_temperature else ())
+
+
+async def test_a_veto_keeps_a_confident_wrong_number_out_that_a_lossy_policy_would_accept() -> None:
+    policy = PolicyChoice("kl")
+    async with checked(7, target=torn, draft=confident) as (bench, _, _):
+        lossy = await read(bench.engine, ask(PROMPT, "draft", speculation=SpeculationParams(policy=policy)))
+        assert lossy.token_ids == WRONG
+        assert 0 < lossy.finished.stats.nkl_sum / lossy.finished.stats.accepted_tokens < 0.15
+        vetoing = SpeculationParams(policy=policy, fact_check=FactCheck.VETO)
+        veto = await read(bench.engine, ask(PROMPT, "draft", speculation=vetoing))
+        assert veto.token_ids == ANSWER
+        assert veto.finished.stats.strayed_tokens == 0
+        bench.assert_idle()
