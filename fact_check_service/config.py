@@ -34,7 +34,7 @@ class Config:
     read_block_ms: Annotated[int, Field(ge=1, le=10_000)] = 500
     claim_idle_ms: Annotated[int, Field(ge=1)] = 5_000
     claim_every_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    checks: Annotated[tuple[str, ...], Field(min_length=1, max_length=16)] = ("prompt", "rules")
+    checks: Annotated[tuple[str, ...], Field(min_length=1, max_length=16)] = ("rules", "prompt")
     check_ms: Annotated[int, Field(ge=1, le=60_000)] = 500
     rules_path: str = ""
     metrics_port: Port = 9104
