@@ -30,7 +30,7 @@ class DraftRecord:
 
     ``text`` is a tail of the committed text followed by the block's; the block's begins at character
     ``block_start``. ``token_ends[i]`` is the character where the block's token i ends, so a span of the
-    text maps back to tokens.
+    text maps back to tokens. ``created_ms``: when the block was drafted, in milliseconds of unix time.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _EXACT
@@ -42,6 +42,7 @@ class DraftRecord:
     block_start: int
     token_ends: tuple[int, ...]
     source: str
+    created_ms: int
 
 
 @dataclass(frozen=True, slots=True)

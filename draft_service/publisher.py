@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -76,6 +77,7 @@ def record(decoder: Decoder, session: Session, block: Block) -> streams.DraftRec
         block_start=start,
         token_ends=tuple(ends),
         source=block.source,
+        created_ms=time.time_ns() // 1_000_000,
     )
 
 

@@ -31,7 +31,7 @@ def verdicts(text: str, rules: Rules = RULES) -> list[tuple[str, str, str]]:
 def draft(tail: str, *tokens: str, block_id: int = 1) -> DraftRecord:
     """A block of ``tokens`` after the committed ``tail``."""
     ends = tuple(accumulate(map(len, tokens), initial=len(tail)))[1:]
-    return DraftRecord("session", block_id, 10, tail + "".join(tokens), len(tail), ends, "test")
+    return DraftRecord("session", block_id, 10, tail + "".join(tokens), len(tail), ends, "test", 0)
 
 
 def flags_of(record: DraftRecord) -> tuple[Flag, ...]:
