@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from redis.asyncio import Redis
 
 from common import streams
+from common.streams import DraftRecord
 from fact_check_service.checks.base import Context, Finding
 from fact_check_service.group import marker
 from tests.integration.fact_check.conftest import HASTY, StartWorker
@@ -81,10 +82,9 @@ async def test_blocks_of_one_number_differ_by_session_and_base(
     redis: Redis, start_worker: StartWorker
 ) -> None:
     first = block(1)
-    others = [{"session_id": "another"}, {"base_length": 4}, {"session_id": "another", "base_length": 4}]
+    of_another = dataclasses.replace(first, session_id="another")
     start_worker("one")
-    await append(redis, [first, *(dataclasses.replace(first, **other) for other in others)])
-    await until(lambda: nothing_pending(redis))
+    await append(redis, [each for one in (first, of_another) for each in (one, further_on(one))])
     await until(lambda: has_tags(redis, 4))
 
 
@@ -132,6 +132,10 @@ async def test_a_clock_ahead_of_ours_does_not_keep_a_block_young_for_ever(
     await append(redis, [record])
     await until(lambda: has_tagged(redis, 1))
     assert 0 < await redis.pttl(marker(record)) <= HASTY.max_age_ms
+
+
+def further_on(record: DraftRecord) -> DraftRecord:
+    return dataclasses.replace(record, base_length=record.base_length + 1)
 
 
 async def has_tags(redis: Redis, count: int) -> bool:
