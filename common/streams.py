@@ -37,7 +37,7 @@ class DraftRecord:
     ``block_start``. ``token_ends[i]`` is the character where the block's token i ends, ``tail_starts`` where
     the last tokens of the tail begin, so a span of the text maps back to tokens. What ends before the
     character ``since`` stood in an earlier record too. The last record of a session has ``block_id`` 0 and an
-    empty block.
+    empty block. ``created_ms``: when the block was drafted, in milliseconds of unix time.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _EXACT
@@ -49,6 +49,7 @@ class DraftRecord:
     block_start: int
     token_ends: tuple[int, ...]
     source: str
+    created_ms: int
     tail_starts: tuple[int, ...] = ()
     since: NonNegativeInt = 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -104,6 +105,7 @@ def record(decoder: Decoder, session: Session, block: Block) -> streams.DraftRec
         block_start=bounds[located],
         token_ends=tuple(bounds[located + 1 :]),
         source=block.source,
+        created_ms=time.time_ns() // 1_000_000,
         tail_starts=tuple(bounds[:located]),
         since=bounds[max(0, located - unpublished)],
     )

@@ -10,6 +10,10 @@ from typing import Annotated
 from pydantic import Field
 
 from common.config import LogLevel, Port
+from common.errors import ConfigError
+
+_BLOCK_MS = 5
+"""Far above what any check computes for a block."""
 
 
 def _consumer_name() -> str:
@@ -21,7 +25,9 @@ class Config:
     """
     Attributes:
         consumer: must differ between living workers.
-        claim_idle_ms: entries that were pending at another worker for longer are taken over.
+        claim_idle_ms: entries that were pending at another worker for longer are taken over. A batch must be
+            settled in this time, see ``slowest_batch_ms``.
+        max_age_ms: blocks drafted longer ago get no verdict.
         checks: which checks there are; of a claim the first that has an opinion is heard.
         check_ms: longest that one check may take for a block.
         rules_path: of the check ``rules``; empty: the packaged rules.
@@ -34,9 +40,22 @@ class Config:
     read_block_ms: Annotated[int, Field(ge=1, le=10_000)] = 500
     claim_idle_ms: Annotated[int, Field(ge=1)] = 5_000
     claim_every_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    max_age_ms: Annotated[int, Field(ge=1, le=3_600_000)] = 10_000
     checks: Annotated[tuple[str, ...], Field(min_length=1, max_length=16)] = ("rules", "prompt")
     check_ms: Annotated[int, Field(ge=1, le=60_000)] = 500
     rules_path: str = ""
     metrics_port: Port = 9104
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     log_level: LogLevel = "info"
+
+    def __post_init__(self) -> None:
+        if self.claim_idle_ms <= self.slowest_batch_ms:
+            name = "TANDEM_FACT_CHECK_CLAIM_IDLE_MS"
+            why = f"{self.claim_idle_ms} must exceed the {self.slowest_batch_ms} that a batch may take"
+            how = f"CHECK_MS for each of CHECKS and {_BLOCK_MS} for each block of BATCH_SIZE"
+            raise ConfigError(f"{name}: {why}: {how}", field=name)
+
+    @property
+    def slowest_batch_ms(self) -> int:
+        """The blocks of a batch wait for their checks side by side; only what is computed adds up."""
+        return self.check_ms * len(self.checks) + _BLOCK_MS * self.batch_size

@@ -16,6 +16,14 @@ CHECK_FAILURES = Counter(
 )
 MALFORMED = Counter("tandem_fact_check_malformed", "Entries that could not be read or checked.")
 CLAIMED = Counter("tandem_fact_check_claimed", "Entries taken over from a worker that left them pending.")
+DEAD_LETTERS = Counter("tandem_fact_check_dead_letters", "Entries given up after too many deliveries.")
+EXPIRED = Counter("tandem_fact_check_expired", "Entries too old for their verdict to be of use.")
+DUPLICATES = Counter("tandem_fact_check_duplicates", "Verdicts not stored again.")
+TRIMMED = Counter(
+    "tandem_fact_check_trimmed",
+    "Entries that the cap of the stream removed: unread, or pending, when who holds them may yet answer.",
+    ["when"],
+)
 SECONDS = Histogram(
     "tandem_fact_check_seconds",
     "Time to check one block.",
@@ -27,6 +35,8 @@ LAG = Gauge("tandem_fact_check_lag", "Entries not yet delivered to the group, an
 def start(checks: Iterable[str]) -> None:
     """Begin every labelled counter at 0: a rate needs the value before the first event."""
     LAG.set(math.nan)
+    for when in ("unread", "pending"):
+        TRIMMED.labels(when)
     for check in checks:
         FLAGS.labels(check)
         for why in ("late", "failed"):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import cast
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
-from redis.typing import EncodableT, FieldT
+from redis.exceptions import RedisError
 
 from common import logging, streams
 from common.errors import InvalidRequest
@@ -22,14 +20,13 @@ from fact_check_service import metrics, tagging
 from fact_check_service.checks.base import Context, Judge
 from fact_check_service.claims import Verdict
 from fact_check_service.config import Config
+from fact_check_service.group import Answer, Entry, Fields, Group
+from fact_check_service.prompts import Prompts
 
 BACKOFF_SECONDS = 0.05
 MAX_BACKOFF_SECONDS = 2.0
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 5.0
-
-Fields = dict[bytes, bytes]
-Entry = tuple[bytes, Fields]
 
 log = logging.get("worker")
 
@@ -51,16 +48,15 @@ def connect(config: Config) -> Redis:
 class Worker:
     """One member of the consumer group.
 
-    An entry is acknowledged in the transaction that appends its tag, so a worker that dies leaves its
-    entries pending, and another takes them over. A block may then be tagged twice, which is harmless: a tag
-    is keyed by its session and block, and the same text gets the same verdict.
+    An entry is acknowledged in the step that stores its verdict, so a worker that dies leaves its entries
+    pending, and another takes them over. A block that is thereby checked twice keeps its first verdict.
     """
 
     def __init__(self, redis: Redis, checker: Judge, config: Config) -> None:
-        self._redis = redis
+        self._group = Group(redis, config)
+        self._prompts = Prompts(redis)
         self._checker = checker
         self._config = config
-        self._has_group = False
         self._next_round = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -68,111 +64,94 @@ class Worker:
         failures = 0
         while not stop.is_set():
             try:
-                await self._step()
+                await self._step(stop)
                 failures = 0
             except (RedisError, OSError) as error:
-                # The stream is gone with its group after a flush, or a restart without persistence.
-                if _lacks_group(error) and self._has_group:
-                    self._has_group = False
+                if self._group.lost(error):
                     log.warning("the consumer group is gone and will be created again")
                     continue
                 failures += 1
                 delay = _backoff_seconds(failures)
                 log.warning("redis failed", error=f"{type(error).__name__}: {error}", retry_seconds=delay)
                 await _pause(stop, delay)
-        await self._leave()
+        await self._group.leave()
 
-    async def _step(self) -> None:
-        await self._ensure_group()
-        entries = await self._look_around() if time.monotonic() >= self._next_round else []
-        await self._answer(entries or await self._read())
+    async def _step(self, stop: asyncio.Event) -> None:
+        await self._group.ensure()
+        if time.monotonic() >= self._next_round:
+            await self._look_around(stop)
+        else:
+            await self._answer(await self._group.read())
 
-    async def _ensure_group(self) -> None:
-        """Create the group from the first entry, not from now on: what was drafted while no group existed
-        is still wanted, and the cap of the stream bounds it."""
-        if self._has_group:
-            return
-        try:
-            await self._redis.xgroup_create(streams.DRAFTS, streams.FACT_CHECK_GROUP, id="0", mkstream=True)
-        except ResponseError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise
-        self._has_group = True
+    async def _look_around(self, stop: asyncio.Event) -> None:
+        """Take over what others left, and measure the lag; at once again while there may be more.
 
-    async def _look_around(self) -> list[Entry]:
-        """Take over what others left and measure the lag; at once again while there may be more."""
-        entries = await self._take_over()
-        await self._measure_lag()
-        if len(entries) < self._config.batch_size:
+        An entry may be what its worker died of. Each is delivered and settled alone, so that none goes to
+        the dead letters for another.
+        """
+        taken = await self._group.take_over()
+        await self._group.measure_lag()
+        for entry_id in taken:
+            if stop.is_set():
+                return
+            await self._answer(await self._group.deliver_again(entry_id))
+        if not self._group.more:
             self._next_round = time.monotonic() + self._config.claim_every_seconds
-        return entries
 
-    async def _measure_lag(self) -> None:
-        for group in await self._redis.xinfo_groups(streams.DRAFTS):
-            if group["name"] == streams.FACT_CHECK_GROUP.encode():
-                lag = group.get("lag")  # nil after deletions, absent on old servers
-                metrics.LAG.set(math.nan if lag is None else lag + group["pending"])
-
-    async def _take_over(self) -> list[Entry]:
-        config = self._config
-        answer = await self._redis.xautoclaim(
-            streams.DRAFTS,
-            streams.FACT_CHECK_GROUP,
-            config.consumer,
-            min_idle_time=config.claim_idle_ms,
-            count=config.batch_size,
-        )
-        entries = cast(list[Entry], answer[1])
-        metrics.CLAIMED.inc(len(entries))
-        return entries
-
-    async def _read(self) -> list[Entry]:
-        config = self._config
-        answer = await self._redis.xreadgroup(
-            streams.FACT_CHECK_GROUP,
-            config.consumer,
-            {streams.DRAFTS: ">"},
-            count=config.batch_size,
-            block=config.read_block_ms,
-        )
-        return cast(list[tuple[bytes, list[Entry]]], answer)[0][1] if answer else []
-
-    async def _answer(self, entries: list[Entry]) -> None:
-        """Append the tags and acknowledge the entries, both or neither."""
+    async def _answer(self, entries: Sequence[Entry]) -> None:
+        """Check the blocks side by side, then settle them together."""
         if not entries:
             return
-        tags = [await self._tag(*entry) for entry in entries]
-        async with self._redis.pipeline(transaction=True) as pipe:
-            for tag in filter(None, tags):
-                pipe.xadd(
-                    streams.TAGS,
-                    cast(dict[FieldT, EncodableT], tag),
-                    maxlen=streams.TAGS_CAP,
-                    approximate=True,
-                )
-            pipe.xack(streams.DRAFTS, streams.FACT_CHECK_GROUP, *(entry_id for entry_id, _ in entries))
-            await pipe.execute()
+        records = [self._read(*entry) for entry in entries]
+        prompts = await self._prompts.of(record.session_id for record in records if record)
+        answers = await asyncio.gather(
+            *(
+                self._checked(entry_id, record, prompts[record.session_id])
+                for (entry_id, _), record in zip(entries, records, strict=True)
+                if record
+            )
+        )
+        settled = [answer for answer in answers if answer]
+        done = {answer.entry_id for answer in settled}
+        others = [entry_id for entry_id, _ in entries if entry_id not in done]
+        await self._group.settle(settled, others)
 
-    async def _tag(self, entry_id: bytes, fields: Fields | None) -> Fields | None:
-        """The tag entry for a draft entry; None for one that cannot be read or checked.
-
-        This is the outermost place that knows a single entry. A fault that escaped from here would keep its
-        batch pending, to be taken over and to fail again for ever.
-        """
+    def _read(self, entry_id: bytes, fields: Fields) -> DraftRecord | None:
+        """None for an entry that is too old, or cannot be read."""
         try:
-            record = streams.decode_draft(fields or {})
+            record = streams.decode_draft(fields)
             tagging.require_sound(record)
-            return streams.encode(await self._verdict(record))
         except InvalidRequest as error:
             log.warning("malformed entry", entry_id=entry_id.decode(), error=error.message)
+            metrics.MALFORMED.inc()
+            return None
+        if _now_ms() > self._deadline_ms(record):
+            metrics.EXPIRED.inc()
+            return None
+        return record
+
+    def _deadline_ms(self, record: DraftRecord) -> int:
+        """Until when the verdict is of use to anybody; a clock that runs ahead gives no more time."""
+        return min(record.created_ms, _now_ms()) + self._config.max_age_ms
+
+    async def _checked(self, entry_id: bytes, record: DraftRecord, prompt: str) -> Answer | None:
+        """None for an entry that cannot be checked.
+
+        This is the outermost place that knows a single entry. A fault that escaped from here would keep its
+        batch pending, to be taken over and to fail again.
+        """
+        try:
+            return Answer(entry_id, await self._verdict(record, prompt), self._deadline_ms(record))
         except Exception:
             log.exception("entry could not be checked", entry_id=entry_id.decode())
-        metrics.MALFORMED.inc()
-        return None
+            metrics.MALFORMED.inc()
+            return None
 
-    async def _verdict(self, record: DraftRecord) -> TagRecord:
+    async def _verdict(self, record: DraftRecord, prompt: str) -> TagRecord:
+        # A sentence that ended where the last record did is looked at again: its last claim was not whole.
+        context = Context(record.text, max(0, record.since - 1), prompt)
         with metrics.SECONDS.time():
-            findings = await self._checker.check(Context(record.text, since=max(0, record.since - 1)))
+            findings = await self._checker.check(context)
             tag = tagging.tag(record, findings)
         metrics.BLOCKS.inc()
         for finding in findings:
@@ -180,18 +159,9 @@ class Worker:
                 metrics.FLAGS.labels(finding.check).inc()
         return tag
 
-    async def _leave(self) -> None:
-        """Take the consumer's name off the group, unless entries are pending under it: they would be lost."""
-        group, consumer = streams.FACT_CHECK_GROUP, self._config.consumer
-        with suppress(RedisError, OSError):
-            if not await self._redis.xpending_range(
-                streams.DRAFTS, group, "-", "+", 1, consumername=consumer
-            ):
-                await self._redis.xgroup_delconsumer(streams.DRAFTS, group, consumer)
 
-
-def _lacks_group(error: Exception) -> bool:
-    return isinstance(error, ResponseError) and str(error).startswith("NOGROUP")
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _backoff_seconds(failures: int) -> float:

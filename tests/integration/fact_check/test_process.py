@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from common import streams
 from tests.integration.fact_check.conftest import StartWorker
-from tests.integration.fact_check.support import WRONG, append, block, pending, tagged, until
+from tests.integration.fact_check.support import WRONG, append, block, has_group, pending, tagged, until
 from tests.support.valkey import Valkey, free_port
 
 ROOT = Path(__file__).parents[3]
@@ -118,10 +118,6 @@ async def test_a_bad_variable_stops_the_service_and_is_named(name: str, value: s
 
 async def has_any_tag(redis: Redis) -> bool:
     return bool(await redis.exists(streams.TAGS))
-
-
-async def has_group(redis: Redis) -> bool:
-    return bool(await redis.exists(streams.DRAFTS)) and bool(await redis.xinfo_groups(streams.DRAFTS))
 
 
 async def holds_entries(redis: Redis) -> bool:

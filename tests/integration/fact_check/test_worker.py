@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from prometheus_client import REGISTRY
 from redis.asyncio import Redis
 from redis.typing import EncodableT, FieldT
 
@@ -18,7 +17,20 @@ from fact_check_service.checks.base import Context, Finding, Judge
 from fact_check_service.checks.checker import Checker
 from fact_check_service.checks.rules import RuleCheck
 from tests.integration.fact_check.conftest import HASTY, RULES, StartWorker, work
-from tests.integration.fact_check.support import WRONG, append, block, pending, tagged, tags, until
+from tests.integration.fact_check.support import (
+    WRONG,
+    append,
+    block,
+    counted,
+    has_group,
+    has_tagged,
+    lag_is,
+    nothing_pending,
+    pending,
+    tagged,
+    tags,
+    until,
+)
 from tests.support.valkey import Valkey
 
 
@@ -47,22 +59,10 @@ class Failing:
         return ()
 
 
-def counted(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(f"tandem_fact_check_{name}", labels) or 0.0
-
-
 async def kill(task: asyncio.Task[None]) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-
-
-async def has_tagged(redis: Redis, count: int) -> bool:
-    return len(await tagged(redis)) == count
-
-
-async def nothing_pending(redis: Redis) -> bool:
-    return await pending(redis) == 0
 
 
 async def test_each_of_many_blocks_gets_its_verdict_once(redis: Redis, start_worker: StartWorker) -> None:
@@ -154,10 +154,6 @@ async def test_the_group_is_created_again_before_the_next_draft(
     for _ in range(5):
         await until(lambda: has_group(redis), seconds=1)
         await redis.flushall()
-
-
-async def has_group(redis: Redis) -> bool:
-    return bool(await redis.exists(streams.DRAFTS)) and bool(await redis.xinfo_groups(streams.DRAFTS))
 
 
 async def test_entries_that_the_cap_removed_while_pending_are_forgotten(
@@ -261,10 +257,6 @@ async def test_the_lag_counts_what_is_not_delivered_and_what_is_pending(
     await until(lambda: lag_is(100))
     await kill(holding_many)
     await kill(holding_one)
-
-
-async def lag_is(value: int) -> bool:
-    return counted("lag") == value
 
 
 async def test_a_worker_that_leaves_takes_its_name_off_the_group(valkey: Valkey, redis: Redis) -> None:

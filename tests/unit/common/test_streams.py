@@ -27,7 +27,7 @@ draft_records = st.builds(
 flags = st.builds(Flag, numbers, numbers, st.text(), st.text(), st.text())
 tag_records = st.builds(TagRecord, st.text(), numbers, numbers, st.lists(flags, max_size=3).map(tuple))
 
-DRAFT = DraftRecord("s", 1, 2, "text", 3, (4,), "ngram")
+DRAFT = DraftRecord("s", 1, 2, "text", 3, (4,), "ngram", 1_700_000_000_000)
 TAG = TagRecord("s", 1, 2, (Flag(0, 1, "text", "rule", "evidence"),))
 Decoder = Callable[[Mapping[bytes, bytes]], object]
 DECODERS: list[Decoder] = [streams.decode_draft, streams.decode_tag]

@@ -33,7 +33,7 @@ def draft(tail: str, *tokens: str, block_id: int = 1) -> DraftRecord:
     """A block of ``tokens`` after the committed ``tail``, which was looked at before."""
     ends = tuple(accumulate(map(len, tokens), initial=len(tail)))[1:]
     text = tail + "".join(tokens)
-    return DraftRecord("session", block_id, 10, text, len(tail), ends, "test", since=len(tail))
+    return DraftRecord("session", block_id, 10, text, len(tail), ends, "test", 0, since=len(tail))
 
 
 def committed(seen: str, *tail: str, block: Sequence[str] = ()) -> DraftRecord:
@@ -42,7 +42,7 @@ def committed(seen: str, *tail: str, block: Sequence[str] = ()) -> DraftRecord:
     block_start = len(seen) + sum(map(len, tail))
     ends = tuple(accumulate(map(len, block), initial=block_start))[1:]
     text = seen + "".join([*tail, *block])
-    return DraftRecord("session", 1, 10, text, block_start, ends, "test", starts, len(seen))
+    return DraftRecord("session", 1, 10, text, block_start, ends, "test", 0, starts, len(seen))
 
 
 def flags_of(record: DraftRecord) -> tuple[Flag, ...]:

@@ -29,3 +29,15 @@ def test_a_bad_variable_is_named(name: str, value: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(Config, "fact_check", {name: value})
     assert caught.value.field == name
+
+
+@pytest.mark.parametrize("by", [{"CHECK_MS": "2500"}, {"BATCH_SIZE": "1000"}, {"CLAIM_IDLE_MS": "1320"}])
+def test_entries_are_not_taken_over_while_the_slowest_batch_is_checked(by: dict[str, str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(Config, "fact_check", {f"TANDEM_FACT_CHECK_{name}": value for name, value in by.items()})
+    assert caught.value.field == "TANDEM_FACT_CHECK_CLAIM_IDLE_MS"
+    assert "TANDEM_FACT_CHECK_CLAIM_IDLE_MS" in caught.value.message
+
+
+def test_a_take_over_just_after_the_slowest_batch_is_allowed() -> None:
+    assert load(Config, "fact_check", {"TANDEM_FACT_CHECK_CLAIM_IDLE_MS": "1321"}).slowest_batch_ms == 1320
