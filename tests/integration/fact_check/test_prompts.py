@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import cast
 
@@ -11,10 +12,13 @@ from redis.asyncio import Redis
 from common import streams
 from common.draft_types import Block
 from common.model.tokenizer import Tokenizer
-from common.streams import LAST_BLOCK, decode_draft
+from common.streams import LAST_BLOCK, DraftRecord, decode_draft
 from draft_service.publisher import Publisher
+from fact_check_service.checks.checker import Checker
+from fact_check_service.checks.prompt import PromptCheck
 from fact_check_service.prompts import Prompts
-from tests.integration.fact_check.support import until
+from tests.integration.fact_check.conftest import StartWorker
+from tests.integration.fact_check.support import append, tags, until
 from tests.support.models import tiny_tokenizer
 from tests.support.valkey import Valkey
 from tests.unit.draft.sessions import opened
@@ -67,3 +71,29 @@ async def test_prompts_that_are_kept_are_bounded(valkey: Valkey, redis: Redis) -
     await redis.flushall()
     kept = await prompts.of(map(str, range(300)))
     assert sum(bool(text) for text in kept.values()) == 256
+
+
+SOURCE = "The central bank raised its policy rate by 25 basis points at its June meeting."
+
+
+async def test_a_claim_is_compared_with_the_prompt_that_its_session_left(
+    valkey: Valkey, redis: Redis, start_worker: StartWorker
+) -> None:
+    await redis.set(streams.prompt_key("told"), f"Sum this up: {SOURCE}")
+    text = "At its June meeting the central bank raised its policy rate by 50BP."
+    ends = tuple(range(1, len(text) + 1))
+    now = time.time_ns() // 1_000_000
+    await append(
+        redis, [DraftRecord(session, 7, 3, text, 0, ends, "test", now) for session in ("told", "untold")]
+    )
+    start_worker("one", checker=Checker([PromptCheck()], 5.0))
+
+    async def both() -> bool:
+        return len(await tags(redis)) == 2
+
+    await until(both)
+    flags = {tag.session_id: tag.flags for tag in await tags(redis)}
+    assert flags["untold"] == ()
+    (flag,) = flags["told"]
+    assert (flag.text, flag.rule) == ("50BP", "prompt")
+    assert "25 basis points" in flag.evidence
