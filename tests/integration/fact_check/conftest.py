@@ -19,7 +19,7 @@ from fact_check_service.worker import Worker, connect
 from tests.support.valkey import Valkey, require_valkey
 
 RULES = load_rules("")
-HASTY = Config(read_block_ms=20, claim_every_seconds=0.05, claim_idle_ms=400, check_ms=20)
+HASTY = Config(read_block_ms=20, claim_every_seconds=0.05, claim_idle_ms=400, check_ms=20, max_age_ms=60_000)
 END_SECONDS = 5.0
 
 

@@ -255,6 +255,7 @@ async def test_the_lag_counts_what_is_not_delivered_and_what_is_pending(
     await first.reached.wait()
     holding_one = start_worker("second", second, batch_size=1)
     await until(lambda: lag_is(100))
+    await second.reached.wait()
     await kill(holding_many)
     await kill(holding_one)
 
