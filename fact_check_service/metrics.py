@@ -14,6 +14,8 @@ CHECK_FAILURES = Counter(
     "Checks without an opinion on a block: late, or failed",
     ["check", "why"],
 )
+LOOKUPS = Counter("tandem_fact_check_lookups", "Names and items asked of Wikidata, by outcome.", ["outcome"])
+LOOKUP_OUTCOMES = ("found", "nothing", "cached", "refused", "throttled", "late", "failed")
 MALFORMED = Counter("tandem_fact_check_malformed", "Entries that could not be read or checked.")
 CLAIMED = Counter("tandem_fact_check_claimed", "Entries taken over from a worker that left them pending.")
 SECONDS = Histogram(
@@ -27,6 +29,8 @@ LAG = Gauge("tandem_fact_check_lag", "Entries not yet delivered to the group, an
 def start(checks: Iterable[str]) -> None:
     """Begin every labelled counter at 0: a rate needs the value before the first event."""
     LAG.set(math.nan)
+    for outcome in LOOKUP_OUTCOMES:
+        LOOKUPS.labels(outcome)
     for check in checks:
         FLAGS.labels(check)
         for why in ("late", "failed"):

@@ -26,6 +26,7 @@ _ANOTHER_VALUE = re.compile(
     re.IGNORECASE,
 )
 _LEADING_NO_HEAD = re.compile(r"(?:\b(?:in|at|near|from|than|unlike|like|to)\s+(?:the\s+)?|[在于比])$", re.IGNORECASE)
+_OWNS = re.compile(r"['’]s?\s+(?P<what>\w+)|的(?P<chinese>[\u4e00-\u9fff]+)")
 _OF = re.compile(r"\bof\s+(?:the\s+)?$", re.IGNORECASE)
 _LONGEST_LEAD = 16
 
@@ -110,14 +111,13 @@ class _Sentence:
         """Whether the clause speaks of another value than the one stated, or of another time."""
         if _ANOTHER_VALUE.search(self._text, *clause):
             return True
-        if len([other for other in self._claims if comparable(claim, other)]) > 1 and not self._names_property(
-            claim, clause
-        ):
+        rivals = sum(comparable(claim, other) for other in self._claims) > 1
+        if rivals and not self._names_property(claim, clause):
             return True
-        return claim.kind is Kind.QUANTITY and any(map(self._dates, self._claims, [clause] * len(self._claims)))
+        return claim.kind is Kind.QUANTITY and any(self._dates(other, clause) for other in self._claims)
 
-    def _names_property(self, claim: Claim, clause: Span) -> bool:
-        near = words(self._text, clause)
+    def _names_property(self, claim: Claim, part: Span) -> bool:
+        near = words(self._text, part)
         return any(
             statement.named_in(near)
             for mention in self._mentions
@@ -140,12 +140,13 @@ class _Sentence:
         heads = [name for name in self._names if name.start < claim.span.start and self._heads(claim, name)]
         if heads:
             return heads[-1]
-        before = [name for name in self._names if name.start < claim.span.start]
-        if before:
-            return before[0] if len(before) == 1 else None
-        return self._names[0] if len(self._names) == 1 else None
+        only = self._names[0] if len(self._names) == 1 else None
+        return only if only and not _OWNS.match(self._text, only.end) else None
 
     def _heads(self, claim: Claim, name: Span) -> bool:
+        owned = _OWNS.match(self._text, name.end, claim.sentence.end)
+        if owned and not self._names_property(claim, Span(*owned.span(owned.lastgroup or 0))):
+            return False
         before = self._text[max(claim.sentence.start, name.start - _LONGEST_LEAD) : name.start]
         if _OF.search(before):
             return self._names_property(claim, _clause_at(self._text, name, claim, self._claims))
