@@ -25,7 +25,9 @@ _ANOTHER_VALUE = re.compile(
     r"|增加|增长|减少|下降|上升|每|平均|预计|计划|曾经|原先|都市圈|城区|大本营",
     re.IGNORECASE,
 )
-_LEADING_NO_HEAD = re.compile(r"(?:\b(?:in|at|near|from|than|unlike|like|to)\s+(?:the\s+)?|[在于比])$", re.IGNORECASE)
+_LEADING_NO_HEAD = re.compile(
+    r"(?:\b(?:in|at|near|from|than|unlike|like|to)\s+(?:the\s+)?|[在于比])$", re.IGNORECASE
+)
 _OWNS = re.compile(r"['’]s?\s+(?P<what>\w+)|的(?P<chinese>[\u4e00-\u9fff]+)")
 _OF = re.compile(r"\bof\s+(?:the\s+)?$", re.IGNORECASE)
 _LONGEST_LEAD = 16
@@ -82,7 +84,9 @@ class _Sentence:
 
     def verdict(self, claim: Claim) -> tuple[Verdict, str] | None:
         """Support outweighs contradiction: a value right for one subject is not about another."""
-        opinions = [(mention, *opinion) for mention in self._mentions if (opinion := self._ask(claim, mention))]
+        opinions = [
+            (mention, *opinion) for mention in self._mentions if (opinion := self._ask(claim, mention))
+        ]
         right = [evidence for _, same, evidence in opinions if same]
         if right:
             return Verdict.SUPPORTED, right[0]

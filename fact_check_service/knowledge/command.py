@@ -28,5 +28,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Make a knowledge base from files with the columns " + ", ".join(loading.COLUMNS) + ".",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .csv or .jsonl file")
-    parser.add_argument("--out", required=True, type=Path, help="the SQLite file, replaced whole or not at all")
+    parser.add_argument(
+        "--out", required=True, type=Path, help="the SQLite file, replaced whole or not at all"
+    )
     return parser

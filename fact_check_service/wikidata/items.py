@@ -99,7 +99,7 @@ def _time(value: Mapping[str, Any]) -> tuple[Claim, str] | None:
         return None
     year, month, day = (int(part) for part in found.groups())
     precision = value.get("precision")
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):
         period = _period(year, month, day, precision)
         if period:
             julian = str(value.get("calendarmodel")).endswith(f"/{_JULIAN}")
@@ -111,7 +111,9 @@ def _time(value: Mapping[str, Any]) -> tuple[Claim, str] | None:
 def _written(found: re.Match[str], precision: object) -> str:
     """No more of the time than is known."""
     parts = {_YEAR: 1, _MONTH: 2, _DAY: 3}.get(precision if isinstance(precision, int) else 0, 1)
-    around = {_DECADE: " (decade)", _CENTURY: " (century)"}.get(precision if isinstance(precision, int) else 0, "")
+    around = {_DECADE: " (decade)", _CENTURY: " (century)"}.get(
+        precision if isinstance(precision, int) else 0, ""
+    )
     return "-".join(found.groups()[:parts]) + around
 
 
