@@ -35,7 +35,7 @@ _LONGEST_LEAD = 16
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A value of a property. ``named_by`` holds the ways to name the property: all words of one must be there."""
+    """A value of a property, which ``named_by`` holds the ways to name: all words of one must be there."""
 
     named_by: tuple[frozenset[str], ...]
     claim: Claim
@@ -137,7 +137,7 @@ class _Sentence:
         return own == clause or not words(self._text, own, [each.span for each in self._claims])
 
     def _subject_of(self, claim: Claim, clause: Span) -> Span | None:
-        """The name that the claim is about: the last one before it that heads its clause, or an earlier one's.
+        """The name that the claim is about: the last one before it that is not there to tell of another.
 
         A name after "in" only says where, one after "of" names the subject where the property stands before.
         """

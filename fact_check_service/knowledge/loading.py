@@ -41,7 +41,7 @@ def read(path: Path) -> Iterator[tuple[Fact, tuple[str, ...]]]:
         raise BadRow(f"{path}: the name ends in neither .csv nor .jsonl")
     line = 0
     try:
-        for line, row in _ROWS[path.suffix](path):
+        for line, row in _ROWS[path.suffix](path):  # noqa: B007, the messages name it
             yield _fact(_texts(row))
     except _BadColumn as error:
         raise BadRow(f"{path}, line {line}, {error}") from None

@@ -21,7 +21,8 @@ _SCHEMA = f"""
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 CREATE TABLE facts (
-    subject TEXT NOT NULL, property TEXT NOT NULL, value TEXT NOT NULL, unit TEXT NOT NULL, source TEXT NOT NULL,
+    subject TEXT NOT NULL, property TEXT NOT NULL, value TEXT NOT NULL, unit TEXT NOT NULL,
+    source TEXT NOT NULL,
     PRIMARY KEY (subject, property, value, unit)
 ) WITHOUT ROWID;
 CREATE TABLE terms (

@@ -11,8 +11,8 @@ from fact_check_service.vocabulary import STOP_WORDS
 
 MOST_NAMES, _LONGEST_NAME = 3, 100
 _POSSESSIVE = re.compile(r"['’]s?$")
-# A word that opens a sentence may be a name too; what stands behind tells.
-_OPENING = re.compile(r"\W{0,4}(?P<name>[A-ZÀ-Þ][\w-]{2,30})(?=['’]s?\s|\s[a-z(]|,\s)")
+# A word that opens a sentence may be a name too; one before a comma seldom is.
+_OPENING = re.compile(r"\W{0,4}(?P<name>[A-ZÀ-Þ][\w-]{2,30})(?=['’]s?\s|\s[a-z(])")
 _IN_CHINESE = re.compile(
     r"(?:^|[，。；、：\s])(?P<name>[\u4e00-\u9fff·]{2,14}?)的?"
     r"(?=常住人口|总?人口|总?面积|海拔|高[度约达\d]|[全总]?长[度约达\d]|成立|出生|生于|去世|逝世|[有于占约共\d])"
