@@ -17,7 +17,10 @@ from fact_check_service.wikidata.transport import GuardedTransport, Refused
 from tests.integration.fact_check.wikidata_server import Behaviour, WikidataServer, answering
 from tests.support.valkey import Valkey
 
-RIGHT, WRONG = "Berlin has a population of 3.7 million people.", "Berlin has a population of 9 million people."
+RIGHT, WRONG = (
+    "Berlin has a population of 3.7 million people.",
+    "Berlin has a population of 9 million people.",
+)
 
 
 @pytest.fixture

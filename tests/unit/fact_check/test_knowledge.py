@@ -96,7 +96,9 @@ async def test_each_of_two_subjects_has_its_own_value(tmp_path: Path) -> None:
 async def test_any_of_several_values_supports(tmp_path: Path) -> None:
     rows = "subject,property,value,unit\nOslo Tower,height,50,m\nOslo Tower,height,62,m\n"
     path = made(tmp_path, rows)
-    assert [verdict for _, verdict, _ in await verdicts(path, "The Oslo Tower is 62 m high.")] == ["supported"]
+    assert [verdict for _, verdict, _ in await verdicts(path, "The Oslo Tower is 62 m high.")] == [
+        "supported"
+    ]
     assert [verdict for _, verdict, _ in await verdicts(path, "The Oslo Tower is 70 m high.")] == [
         "contradicted"
     ]
@@ -105,22 +107,48 @@ async def test_any_of_several_values_supports(tmp_path: Path) -> None:
 async def test_lines_of_json_are_read_too(tmp_path: Path) -> None:
     rows = '{"subject": "Oslo Tower", "property": "height", "value": 62, "unit": "m"}\n\n'
     path = made(tmp_path, rows, "facts.jsonl")
-    assert [verdict for _, verdict, _ in await verdicts(path, "The Oslo Tower is 62 m high.")] == ["supported"]
+    assert [verdict for _, verdict, _ in await verdicts(path, "The Oslo Tower is 62 m high.")] == [
+        "supported"
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "rows", "said"),
     [
-        ("f.csv", "subject,property,value\nA,height,1\nB,height,\n", "f.csv, line 3, column value: is missing"),
-        ("f.csv", "subject,property,value\nA,height,tall\n", "f.csv, line 2, column value: 'tall' is no number"),
+        (
+            "f.csv",
+            "subject,property,value\nA,height,1\nB,height,\n",
+            "f.csv, line 3, column value: is missing",
+        ),
+        (
+            "f.csv",
+            "subject,property,value\nA,height,tall\n",
+            "f.csv, line 2, column value: 'tall' is no number",
+        ),
         ("f.csv", "subject,property,value,unit\nA,height,1,ell\n", "line 2, column unit: unknown unit 'ell'"),
-        ("f.csv", "subject,property,value,unit\nA,opened,2023-02-30,date\n", "column value: '2023-02-30' is no"),
+        (
+            "f.csv",
+            "subject,property,value,unit\nA,opened,2023-02-30,date\n",
+            "column value: '2023-02-30' is no",
+        ),
         ("f.csv", "subject,property,value,colour\nA,height,1,red\n", "line 2, column colour: is none of"),
         ("f.csv", "subject,property,value\nA,the,1\n", "line 2, column property: has no word"),
         ("f.csv", "subject,property,value\n???,height,1\n", "line 2, column subject: '???' has no word"),
-        ("f.csv", "subject,property,value,aliases\nA,height,1,!\n", "line 2, column aliases: '!' has no word"),
-        ("f.jsonl", '{"subject": "A", "property": "height", "value": [1]}\n', "line 1, column value: is neither"),
-        ("f.jsonl", '{"subject": "A", "property": "height", "value": 1}\n{\n', "f.jsonl, after line 1: Expecting"),
+        (
+            "f.csv",
+            "subject,property,value,aliases\nA,height,1,!\n",
+            "line 2, column aliases: '!' has no word",
+        ),
+        (
+            "f.jsonl",
+            '{"subject": "A", "property": "height", "value": [1]}\n',
+            "line 1, column value: is neither",
+        ),
+        (
+            "f.jsonl",
+            '{"subject": "A", "property": "height", "value": 1}\n{\n',
+            "f.jsonl, after line 1: Expecting",
+        ),
         ("f.txt", "", "ends in neither"),
     ],
 )

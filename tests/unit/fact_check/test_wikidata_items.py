@@ -33,7 +33,9 @@ def amount(written: str, unit: str = "1", **bounds: str) -> dict[str, Any]:
 
 
 def values_of(number: str, *statements: object) -> list[object]:
-    return [each.claim.value for each in item("Q1", {"claims": {number: list(statements)}}, "en").statements()]
+    return [
+        each.claim.value for each in item("Q1", {"claims": {number: list(statements)}}, "en").statements()
+    ]
 
 
 def days(first: str, last: str) -> Period:
