@@ -31,6 +31,13 @@ class Config:
         checks: which checks there are; of a claim the first that has an opinion is heard.
         check_ms: longest that one check may take for a block.
         rules_path: of the check ``rules``; empty: the packaged rules.
+        knowledge: of the check ``knowledge``: a file that ``python -m fact_check_service.knowledge`` made.
+        wikidata_url: of the check ``wikidata``; its host must be one of ``wikidata_hosts``.
+        wikidata_private: whether that host may have a private address.
+        wikidata_timeout_ms: longest for one request, retries not counted.
+        wikidata_max_bytes: of one answer.
+        wikidata_cache_seconds, wikidata_negative_seconds: how long Redis keeps what was found, and that
+            there is nothing.
         metrics_port: 0: off.
     """
 
@@ -44,6 +51,16 @@ class Config:
     checks: Annotated[tuple[str, ...], Field(min_length=1, max_length=16)] = ("rules", "prompt")
     check_ms: Annotated[int, Field(ge=1, le=60_000)] = 500
     rules_path: str = ""
+    knowledge: str = ""
+    wikidata_url: Annotated[str, Field(pattern=r"^https?://[^/@\s]+(/\S*)?$")] = (
+        "https://www.wikidata.org/w/api.php"
+    )
+    wikidata_hosts: Annotated[tuple[str, ...], Field(min_length=1)] = ("www.wikidata.org",)
+    wikidata_private: bool = False
+    wikidata_timeout_ms: Annotated[int, Field(ge=1, le=60_000)] = 300
+    wikidata_max_bytes: Annotated[int, Field(ge=1_024)] = 8 * 2**20
+    wikidata_cache_seconds: Annotated[int, Field(ge=1)] = 7 * 86_400
+    wikidata_negative_seconds: Annotated[int, Field(ge=1)] = 3_600
     metrics_port: Port = 9104
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     log_level: LogLevel = "info"

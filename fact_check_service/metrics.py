@@ -14,6 +14,8 @@ CHECK_FAILURES = Counter(
     "Checks without an opinion on a block: late, or failed",
     ["check", "why"],
 )
+LOOKUPS = Counter("tandem_fact_check_lookups", "Names and items asked of Wikidata, by outcome.", ["outcome"])
+LOOKUP_OUTCOMES = ("found", "nothing", "cached", "refused", "throttled", "late", "failed")
 MALFORMED = Counter("tandem_fact_check_malformed", "Entries that could not be read or checked.")
 CLAIMED = Counter("tandem_fact_check_claimed", "Entries taken over from a worker that left them pending.")
 DEAD_LETTERS = Counter("tandem_fact_check_dead_letters", "Entries given up after too many deliveries.")
@@ -37,6 +39,8 @@ def start(checks: Iterable[str]) -> None:
     LAG.set(math.nan)
     for when in ("unread", "pending"):
         TRIMMED.labels(when)
+    for outcome in LOOKUP_OUTCOMES:
+        LOOKUPS.labels(outcome)
     for check in checks:
         FLAGS.labels(check)
         for why in ("late", "failed"):

@@ -1,0 +1,1 @@
+"""A local knowledge base: facts in a SQLite file."""

@@ -1,0 +1,3 @@
+from fact_check_service.knowledge.command import main
+
+main()

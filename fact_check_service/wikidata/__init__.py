@@ -1,0 +1,1 @@
+"""What Wikidata states, over HTTP."""
