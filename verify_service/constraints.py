@@ -19,7 +19,7 @@ log = logging.get("constraints")
 
 
 class GrammarChecker:
-    """``grammar_check`` in a process of its own: a short schema can keep any grammar library busy for ever."""
+    """A process of its own, as a short schema can keep any grammar library busy for ever."""
 
     def __init__(self, seconds: float) -> None:
         """``seconds``: the longest that one grammar may take."""

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from common.types import ValidatorChoice
 from verify_service.drafts.breaker import WaitBreaker
+from verify_service.validators.checks import Key, key_of
 
 MOST_LATE = 3
 _MOST_KNOWN = 256
-
-_Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(slots=True)
@@ -23,14 +22,14 @@ class _Record:
 
 
 class Patience:
-    """By what was chosen, name and options: what one client's options make slow is not held against others."""
+    """By what was chosen, name and options: what options make slow is not held against others."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._records: OrderedDict[_Key, _Record] = OrderedDict()
+        self._records: OrderedDict[Key, _Record] = OrderedDict()
 
     def allows(self, choice: ValidatorChoice) -> bool:
-        record = self._records.get(_key(choice))
+        record = self._records.get(key_of(choice))
         return record is None or record.breaker.closed
 
     def late(self, choice: ValidatorChoice) -> None:
@@ -48,19 +47,15 @@ class Patience:
 
     def answered(self, choice: ValidatorChoice) -> None:
         """It was in time."""
-        record = self._records.get(_key(choice))
+        record = self._records.get(key_of(choice))
         if record:
             record.late = 0
             record.breaker.answered()
 
     def _record(self, choice: ValidatorChoice) -> _Record:
-        key = _key(choice)
+        key = key_of(choice)
         record = self._records.setdefault(key, _Record(WaitBreaker(self._clock)))
         self._records.move_to_end(key)
         if len(self._records) > _MOST_KNOWN:
             self._records.popitem(last=False)
         return record
-
-
-def _key(choice: ValidatorChoice) -> _Key:
-    return choice.name, tuple(sorted(choice.options.items()))

@@ -50,6 +50,8 @@ def make(choice: ValidatorChoice) -> Validator:
     try:
         return maker(choice.options)
     except WrongOption as wrong:
-        raise InvalidRequest(f"{field}.{wrong.option} {wrong.rule}", field=f"{field}.{wrong.option}") from None
+        raise InvalidRequest(
+            f"{field}.{wrong.option} {wrong.rule}", field=f"{field}.{wrong.option}"
+        ) from None
     except ValueError as wrong:
         raise InvalidRequest(f"{field}: {wrong}"[:300], field=field) from None

@@ -34,7 +34,7 @@ class Dialect:
 
 
 class Syntax:
-    """Vets the code of one answer. What it knows of the code before the drafted text it does not parse anew."""
+    """Vets the code of one answer. The code before the drafted text is not parsed anew."""
 
     def __init__(self, dialect: Dialect, options: Mapping[str, str]) -> None:
         only(options, "whole")
@@ -99,7 +99,7 @@ class Syntax:
         first = FirstError(code)
         self._parser.logger = first
         self._parse(code)
-        self._parser.logger = None
+        del self._parser.logger
         return first.limit
 
     def _parse(self, code: bytes) -> Tree:

@@ -7,16 +7,14 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
 from common.draft_types import Block
-from common.errors import InvalidRequest
 from common.types import ValidatorChoice
 from verify_service import metrics
 from verify_service.drafts.hub import DraftHub
-from verify_service.line_process import LineProcess, Questions
 from verify_service.sequence import Sequence
 from verify_service.validators import registry
 from verify_service.validators.answer import AnswerText, Asked, Path, Vetted
 from verify_service.validators.asking import Asking, Question
-from verify_service.validators.client import LONGEST_LINE, MODULE
+from verify_service.validators.checks import Checks
 
 OUTCOMES = ("passed", "cut", "failed", "late")
 
@@ -43,10 +41,10 @@ class Vetting:
         """
         Args:
             budget_seconds: most time that a step waits for validators.
-            check_seconds: most that the validators of one request may take to be made.
+            check_seconds: most that one validator of a request may take to be made.
         """
         self._budget = budget_seconds
-        self._checks = Questions(LineProcess(MODULE, LONGEST_LINE), check_seconds)
+        self._checks = Checks(check_seconds)
         self._asking = Asking()
         for name in registry.known():
             for outcome in OUTCOMES:
@@ -61,20 +59,12 @@ class Vetting:
         """
         if not choices:
             return None
-        await self._check(choices)
+        for choice in choices:
+            await self._checks.check(choice)
         name = uuid.uuid4().hex
         vetted = Vetted(text, [Asked(f"{name}:{place}", choice) for place, choice in enumerate(choices)])
         await self._asking.begin(vetted)
         return vetted
-
-    async def _check(self, choices: Seq[ValidatorChoice]) -> None:
-        for choice in choices:
-            registry.check_name(choice.name)
-        wrong = await self._checks.ask({"check": [(choice.name, dict(choice.options)) for choice in choices]})
-        if wrong is None:
-            raise InvalidRequest(f"{registry.FIELD} take too long to make", field=registry.FIELD)
-        if wrong:
-            raise InvalidRequest(wrong["error"], field=wrong["field"])
 
     def forget(self, vetted: Vetted) -> None:
         """The answer has ended."""

@@ -1,6 +1,6 @@
 """The process that runs validators: one may be slow, hang, leak or crash, and is then killed with it.
 
-Lines of JSON. ``check`` asks whether validators can be made, and is answered by nothing or what is wrong.
+Lines of JSON. ``check`` asks whether a validator can be made, and is answered by nothing or what is wrong.
 A task asks one validator of one answer and is answered by how many tokens of each path may stay; tasks are
 answered in order. ``forget`` names validators that nobody asks any more; it is not answered.
 """
@@ -65,10 +65,10 @@ class Worker:
         ]
 
 
-def _check(choices: list[tuple[str, dict[str, str]]]) -> Message:
+def _check(choice: tuple[str, dict[str, str]]) -> Message:
+    name, options = choice
     try:
-        for name, options in choices:
-            registry.make(ValidatorChoice(name, options))
+        registry.make(ValidatorChoice(name, options))
     except InvalidRequest as error:
         return {"error": error.message, "field": error.field}
     except Exception as error:

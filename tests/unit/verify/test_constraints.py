@@ -81,7 +81,9 @@ async def test_many_at_once_each_get_their_own_answer() -> None:
 
 async def test_any_number_may_ask_for_the_same_at_once() -> None:
     async with constraints(TOKENIZER) as checked:
-        made = await asyncio.gather(*(checked.matcher(regex("ab")) for _ in range(4 * line_process._MOST_WAITING)))
+        made = await asyncio.gather(
+            *(checked.matcher(regex("ab")) for _ in range(4 * line_process._MOST_WAITING))
+        )
         assert all(allowed_text(TOKENIZER, matcher) == {"a"} for matcher in made)
 
 
