@@ -9,6 +9,7 @@ from verify_service.validators import fences
 from verify_service.validators.base import only, stays, whole
 from verify_service.validators.fences import Span
 from verify_service.validators.growing import GrowingText
+from verify_service.validators.spelling import Spelled
 
 _NAMES = frozenset({"json"})
 _WHITE = " \t\r\n"
@@ -41,12 +42,12 @@ class Json:
         """Where in the drafted part of ``body`` it ceases to be a beginning; None: nowhere."""
         value = body.lstrip(_WHITE)
         before = len(body) - len(value)
-        known = value[: max(committed - before, 0)]
-        encoded = value.encode()
+        spelled = Spelled(value)
+        encoded, known = spelled.text.encode(), spelled.text[: spelled.known(committed - before)]
         length, complete = self._text.allowed(encoded, len(known.encode()))
-        good = encoded[:length].decode(errors="ignore")
-        rest = value[len(good) :]
+        good = len(encoded[:length].decode(errors="ignore"))
+        rest = spelled.text[good:]
         if complete:
             rest = rest.lstrip(_WHITE)
-        limit = len(body) - len(rest)
+        limit = before + spelled.place(len(spelled.text) - len(rest))
         return limit if rest and limit >= committed else None
