@@ -27,9 +27,8 @@ class FirstError:
         self._lines = _line_starts(text)
         self._over = False
         self._lexed = self._place = 0  # where the lexer began, past what it skipped, and where it is
-        self._outside = False  # whether it is the lexer for strings, indentation and the like
         self._seen = 0  # the end of what any lexing looked at
-        self._read_outside = 0  # the end of what that one took
+        self._tried = 0  # the end of what earlier lexing took
         self._version = 0  # where the version of the parse is that moves now
         self._stuck = 0  # where the furthest version of the parse stopped
         self._at_end = False  # and whether that was the end of the text
@@ -43,8 +42,7 @@ class FirstError:
         elif word == "skip":
             self._skip()
         elif word in ("lex_internal", "lex_external"):
-            self._outside = word == "lex_external"
-            self._lexed = self._place = self._offset(rest, first=1)
+            self._begin(rest)
         elif word == "process":
             self._version = self._offset(rest, first=3)
         elif word == "detect_error":
@@ -53,6 +51,11 @@ class FirstError:
             self._conclude()
         elif word == "accept":
             self._over = True
+
+    def _begin(self, rest: str) -> None:
+        if self._place > self._lexed:
+            self._tried = max(self._tried, self._place)
+        self._lexed = self._place = self._offset(rest, first=1)
 
     def _skip(self) -> None:
         self._place = self._lexed = self._place + 1
@@ -64,8 +67,6 @@ class FirstError:
             self._place = self._lexed
         self._place += 1
         self._seen = max(self._seen, self._place)
-        if self._outside:
-            self._read_outside = max(self._read_outside, self._place)
 
     def _stop(self, rest: str) -> None:
         if self._version >= self._stuck:
@@ -77,7 +78,7 @@ class FirstError:
         self._over = True
         if self._at_end:
             return
-        whole = self._text[self._lexed : self._seen] in _ENDING and self._read_outside < self._seen
+        whole = self._text[self._lexed : self._seen] in _ENDING and self._tried < self._seen
         limit = self._seen - whole
         if limit < len(self._text):
             self.limit = limit

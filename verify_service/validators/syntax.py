@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tree_sitter import Language, Parser, Tree
@@ -94,11 +94,16 @@ class Syntax:
         self._parsed = code
 
     def _first_error(self, code: bytes) -> int | None:
-        if not self._parse(code).root_node.has_error:
+        """What is found with the known tree is looked at once more without it: of code that is unfinished the
+        tree has tokens that never were any, and the lexer does not look again at what it took them from."""
+        if not self._parse(code).root_node.has_error or self._logged(code, self._parse) is None:
             return None
+        return self._logged(code, self._parser.parse)
+
+    def _logged(self, code: bytes, parse: Callable[[bytes], Tree]) -> int | None:
         first = FirstError(code)
         self._parser.logger = first
-        self._parse(code)
+        parse(code)
         del self._parser.logger
         return first.limit
 
