@@ -11,7 +11,7 @@ import re
 from tree_sitter import LogType
 
 _NUMBER = re.compile(r"\d+")
-_ENDING = frozenset(b"%c" % mark for mark in b"()[]{},;")  # no longer token begins with one of these
+_ENDING = frozenset("()[]{},;")  # no longer token begins with one of these
 
 
 class FirstError:
@@ -28,10 +28,10 @@ class FirstError:
         self._over = False
         self._lexed = self._place = 0  # where the lexer began, past what it skipped, and where it is
         self._seen = 0  # the end of what any lexing looked at
-        self._tried = 0  # the end of what earlier lexing took
+        self._tried = 0  # the end of what was taken and came to nothing
         self._version = 0  # where the version of the parse is that moves now
         self._stuck = 0  # where the furthest version of the parse stopped
-        self._at_end = False  # and whether that was the end of the text
+        self._token = ""  # and at which token
 
     def __call__(self, kind: LogType, message: str) -> None:
         if self._over:
@@ -43,6 +43,8 @@ class FirstError:
             self._skip()
         elif word in ("lex_internal", "lex_external"):
             self._begin(rest)
+        elif word == "lexed_lookahead":
+            self._place = self._lexed
         elif word == "process":
             self._version = self._offset(rest, first=3)
         elif word == "detect_error":
@@ -71,14 +73,15 @@ class FirstError:
     def _stop(self, rest: str) -> None:
         if self._version >= self._stuck:
             self._stuck = self._version
-            self._at_end = rest == "lookahead:end"
+            self._token = rest.removeprefix("lookahead:")
 
     def _conclude(self) -> None:
         """No version is left."""
         self._over = True
-        if self._at_end:
+        if self._token == "end":
             return
-        whole = self._text[self._lexed : self._seen] in _ENDING and self._tried < self._seen
+        last = self._text[self._lexed : self._seen].decode()
+        whole = last == self._token and last in _ENDING and self._tried < self._seen
         limit = self._seen - whole
         if limit < len(self._text):
             self.limit = limit
