@@ -46,7 +46,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def p_value(
-    model: Any, target: Target, mode: Mode, draft: InProcessDraft, width: int, samples: int = SAMPLES
+    model: Any, target: Target, mode: Mode, draft: InProcessDraft, *, width: int, samples: int = SAMPLES
 ) -> float:
     """Of the answers, were they the target's own. All blocks are vetted, and some of them cut."""
     vetting = Vetting(PATIENT, PATIENT)
@@ -80,7 +80,7 @@ async def test_a_validator_that_looks_at_the_drawn_token_leaves_the_distribution
 ) -> None:
     make, width = DRAFTS[shape]
     draft = make(target, drafts.good, one_hot=one_hot)
-    assert await p_value(model, target, mode, draft, width) > 0.001
+    assert await p_value(model, target, mode, draft, width=width) > 0.001
 
 
 async def test_the_chi_square_notices_sampled_guesses_that_keep_their_q(
@@ -91,4 +91,4 @@ async def test_the_chi_square_notices_sampled_guesses_that_keep_their_q(
 
     monkeypatch.setattr(DraftHub, "_honest", keeping)
     draft = InProcessDraft(target, drafts.good)
-    assert await p_value(model, target, Mode.REJECTION, draft, 1, 2 * SAMPLES) < 1e-6
+    assert await p_value(model, target, Mode.REJECTION, draft, width=1, samples=2 * SAMPLES) < 1e-6

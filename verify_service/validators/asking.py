@@ -74,7 +74,7 @@ class Asking:
         if self._client.hung:
             self._client.kill()
         self._client.start()
-        return self._client.ready and await self._client.idle(seconds)
+        return self._client.ready and await self._client.idle(seconds) and self._client.ready
 
     def _look_back(self) -> None:
         """What the worker died of, or was killed for, is the first that it did not answer."""

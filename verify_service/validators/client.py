@@ -83,6 +83,7 @@ class Client:
         return not self._pending
 
     def kill(self) -> None:
+        self._ready.clear()
         if self._serving:
             self._serving.cancel()
 

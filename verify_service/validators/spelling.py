@@ -59,7 +59,7 @@ def _respelled(found: re.Match[str]) -> str:
         return ""
     if written == "\x7f":
         return "x"
-    if written[1] not in "u/" or len(written) == 2 and written[1] == "u":
+    if written[1] not in "u/" or (len(written) == 2 and written[1] == "u"):
         return written
     character = str(json.loads(f'"{written}"'))
     if character in ('"', "\\"):

@@ -141,7 +141,7 @@ def test_of_two_drafts_after_one_text_each_is_judged_by_itself() -> None:
 
 
 def test_only_code_in_a_block_of_the_language_is_looked_at() -> None:
-    text = "So = = ) here:\n```python\nx = 1\n```\nand )):\n```js\nif )\n```\n~~~~py\ny = (\n~~~\n~~~~\nend ) ```"
+    text = "So = = ):\n```python\nx = 1\n```\nand )):\n```js\nif )\n```\n~~~~py\ny = (\n~~~\n~~~~\nend ) ```"
     assert stands(made("python"), text) == text
     assert stands(made("python"), text.replace("y = (", "y = )")).endswith("~~~~py\ny = ")
     assert stands(made("javascript"), text).endswith("```js\nif ")

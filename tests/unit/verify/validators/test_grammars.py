@@ -30,9 +30,9 @@ FITS = st.builds(lambda name, n: {"name": name, "n": n}, st.text(max_size=8), st
 @settings(max_examples=30, deadline=None)
 @given(VALUES, st.sampled_from([None, 2]), st.booleans(), st.sampled_from(["", " ", "\n\n"]))
 def test_no_beginning_of_json_is_ever_cut(
-    value: object, indent: int | None, ascii: bool, around: str
+    value: object, indent: int | None, plain: bool, around: str
 ) -> None:
-    text = around + json.dumps(value, indent=indent, ensure_ascii=ascii) + around
+    text = around + json.dumps(value, indent=indent, ensure_ascii=plain) + around
     assert_never_cut("json", text, whole="true")
 
 

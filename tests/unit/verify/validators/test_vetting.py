@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
-from common import trees
 from common.draft_types import Block
 from common.errors import InvalidRequest
 from common.types import Mode, SamplingParams, SpeculationParams, Stopping, ValidatorChoice
@@ -31,9 +33,9 @@ from tests.support.scripted import (
     running,
     sampled,
 )
-from tests.unit.verify.support import counting, hashed_target
+from tests.unit.verify.support import Counted, counting, hashed_target
 from verify_service.acceptance import TargetRows, Verdict
-from verify_service.validators import registry
+from verify_service.validators import client, registry
 from verify_service.validators.vetting import OUTCOMES, Vetting
 
 TOKENIZER = CharTokenizer([*(chr(code) for code in range(32, 127)), "\n", b"\xc3", b"\xa9"])
@@ -58,7 +60,7 @@ def script() -> Script:
 
 def anything(target: TargetRows, block: Block, seed: int) -> Verdict:
     """Takes the first branch whatever it says."""
-    nodes = []
+    nodes: list[int] = []
     for node, parent in enumerate(block.tree):
         if parent == (nodes[-1] if nodes else -1):
             nodes.append(node)
@@ -69,9 +71,10 @@ LOSSY = dict.fromkeys(Mode, anything)
 
 
 @asynccontextmanager
-async def vetted(draft: Propose, seconds: float = PATIENT, **options: object) -> AsyncIterator[Bench]:
+async def vetted(draft: Propose, seconds: float = PATIENT, **options: Any) -> AsyncIterator[Bench]:
     vetting = Vetting(seconds, PATIENT)
-    bench = make_engine(script(), {"a": draft}, tokenizer=TOKENIZER, vetting=vetting, **options)  # type: ignore[arg-type]
+    target = script().__call__  # what was committed may be more than the target would say
+    bench = make_engine(target, {"a": draft}, tokenizer=TOKENIZER, vetting=vetting, **options)
     async with running(bench.engine):
         yield bench
     await vetting.close()
@@ -83,7 +86,7 @@ async def answer(bench: Bench, *validators: ValidatorChoice, mode: Mode | None =
     return await read(bench.engine, ask(PROMPT, "a", speculation=speculation, stopping=Stopping(60)))
 
 
-def outcomes(name: str, outcome: str) -> object:
+def outcomes(name: str, outcome: str) -> AbstractContextManager[Counted]:
     return counting("tandem_validator_outcomes_total", validator=name, outcome=outcome)
 
 
@@ -103,7 +106,7 @@ async def test_guesses_that_are_right_all_pass() -> None:
     async with vetted(perfect(script())) as bench:
         plain, whole = await answer(bench), await answer(bench, JSON)
     assert whole.token_ids == ANSWER
-    assert whole.finished.stats == plain.finished.stats
+    assert whole.finished.stats.accepted_tokens == plain.finished.stats.accepted_tokens
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -129,19 +132,18 @@ async def test_a_keyed_answer_is_the_same_whatever_is_cut(width: int) -> None:
 
 
 async def test_under_a_lossy_policy_a_wrong_guess_does_not_get_through() -> None:
-    """The draft says a closing bracket wherever the target does not; without a validator it stands."""
-
     def draft(session: DraftSession) -> Block:
-        guesses = script().continuation(session.tokens, session.block_size)
-        return session.block([*guesses[:2], *TOKENIZER.encode("]]")])
+        right = script().continuation(session.tokens, session.block_size)
+        return session.block([*right[:2], *TOKENIZER.encode("~~")])
 
     async with vetted(draft, acceptance=LOSSY) as bench:
-        without, cut = await answer(bench), await answer(bench, JSON)
-    assert without.text.startswith('{"]]')
-    assert cut.text.startswith('{"]]'), "in a string it may stand"
-    async with vetted(draft, acceptance=LOSSY) as bench:
-        cut = await answer(bench, ValidatorChoice("shouting", {"not": "]"}))
-    assert "]" not in cut.text.replace(", 23", "")[:6]
+        without, cut = (
+            await answer(bench),
+            await answer(bench, JSON, ValidatorChoice("shouting", {"not": "~"})),
+        )
+    assert "~~" in without.text
+    assert cut.token_ids == ANSWER
+    assert cut.finished.stats.accepted_tokens > len(ANSWER) // 2
     assert cut.finished.stats.invalid_tokens > 0
 
 
@@ -172,7 +174,7 @@ async def test_several_validators_cut_what_any_of_them_finds_wrong() -> None:
 @pytest.mark.parametrize(("name", "outcome"), [("failing", "failed"), ("dying", "failed"), ("stuck", "late")])
 async def test_what_a_validator_that_fails_was_shown_stands(name: str, outcome: str) -> None:
     async with vetted(perfect(script()), seconds=0.1) as bench:
-        with outcomes(name, outcome) as seen:  # type: ignore[attr-defined]
+        with outcomes(name, outcome) as seen:
             told = await answer(bench, ValidatorChoice(name))
         assert seen.by > 0
         assert told.token_ids == ANSWER
@@ -184,38 +186,34 @@ async def test_one_that_is_slow_costs_the_budget_a_few_times_and_then_nothing() 
     async with vetted(perfect(script()), seconds=budget, block_size=1) as bench:
         sleeping = ValidatorChoice("sleeping", {"seconds": "0.2"})
         started = time.monotonic()
-        with outcomes("sleeping", "late") as late:  # type: ignore[attr-defined]
+        with outcomes("sleeping", "late") as late:
             told = await answer(bench, sleeping)
         assert told.token_ids == ANSWER
         assert late.by == told.finished.stats.drafts > 15
         assert time.monotonic() - started < 10 * budget + 1.5, "not the budget for each block"
 
 
-async def test_one_that_hangs_is_replaced_and_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("verify_service.validators.client._HUNG_SECONDS", 0.1)
-    monkeypatch.setattr("verify_service.validators.client._RESTART_SECONDS", 0.0)
+async def test_one_that_hangs_is_killed_and_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_HUNG_SECONDS", 0.1)
+    monkeypatch.setattr(client, "_RESTART_SECONDS", 0.0)
     async with vetted(perfect(script()), seconds=0.05) as bench:
-        await answer(bench, ValidatorChoice("stuck"))
-        deadline = time.monotonic() + 10
-        with outcomes("json", "passed") as passed:  # type: ignore[attr-defined]
-            while not passed.by and time.monotonic() < deadline:
+        assert (await answer(bench, ValidatorChoice("stuck"))).token_ids == ANSWER
+        await asyncio.sleep(0.2)
+        with outcomes("json", "passed") as passed:
+            for _ in range(3):
                 assert (await answer(bench, JSON)).token_ids == ANSWER
-                passed.by = _value("json", "passed") - _value.before  # type: ignore[attr-defined]
-        assert passed.by
+        assert passed.by > 0
 
 
 async def test_every_series_exists_from_the_start_and_no_other_does() -> None:
-    vetting = Vetting(PATIENT, PATIENT)
-    from prometheus_client import REGISTRY
-
+    await Vetting(PATIENT, PATIENT).close()
+    samples = [sample for family in REGISTRY.collect() for sample in family.samples]
     seen = {
         (sample.labels["validator"], sample.labels["outcome"])
-        for family in REGISTRY.collect()
-        for sample in family.samples
+        for sample in samples
         if sample.name == "tandem_validator_outcomes_total"
     }
     assert seen == {(name, outcome) for name in registry.known() for outcome in OUTCOMES}
-    await vetting.close()
 
 
 @pytest.mark.parametrize(
@@ -228,7 +226,9 @@ async def test_every_series_exists_from_the_start_and_no_other_does() -> None:
         (ValidatorChoice("unmakeable"), "speculation.validators.unmakeable"),
     ],
 )
-async def test_a_validator_that_cannot_be_made_is_refused_by_name(choice: ValidatorChoice, field: str) -> None:
+async def test_a_validator_that_cannot_be_made_is_refused_by_name(
+    choice: ValidatorChoice, field: str
+) -> None:
     async with vetted(perfect(script())) as bench:
         for _ in range(2):
             with pytest.raises(InvalidRequest) as refused:
