@@ -61,13 +61,18 @@ class LineProcess:
         line = await self._process.stdout.readline()
         return json.loads(line) if line.endswith(b"\n") else None
 
+    def kill(self) -> None:
+        """It gives no more answers."""
+        if self._process:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
     async def close(self) -> None:
         """Kill the process; ``start`` makes another."""
+        self.kill()
         process, self._process = self._process, None
         if process is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
         assert process.stdin
         process.stdin.close()
         await process.wait()

@@ -92,8 +92,9 @@ def offered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1.0\n")
     entries = "".join(f"{made.__name__.lower()} = {__name__}:{made.__name__}\n" for made in OFFERED)
     (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{entries}")
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")
-    registry.known.cache_clear()
-    yield
+    with monkeypatch.context() as patched:
+        patched.syspath_prepend(str(folder))
+        patched.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")
+        registry.known.cache_clear()
+        yield
     registry.known.cache_clear()

@@ -71,10 +71,13 @@ class Asking:
     async def _reached(self, seconds: float) -> bool:
         """Whether the worker has time. One that hangs is replaced."""
         self._look_back()
-        if self._client.hung:
+        if not self._client.ready:
+            return False
+        if await self._client.idle(seconds):
+            return self._client.ready
+        if self._client.hung:  # still, after what it may have said meanwhile was read
             self._client.kill()
-        self._client.start()
-        return self._client.ready and await self._client.idle(seconds) and self._client.ready
+        return False
 
     def _look_back(self) -> None:
         """What the worker died of, or was killed for, is the first that it did not answer."""

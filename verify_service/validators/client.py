@@ -27,7 +27,7 @@ log = logging.get("validators")
 
 
 class Client:
-    """Asks a worker, which is started when it is needed first and whenever it has died.
+    """Asks a worker, which is started when it is needed first, and again whenever it has died.
 
     Attributes:
         life: the number of the worker that runs now; what an earlier one knew is gone.
@@ -36,9 +36,9 @@ class Client:
     def __init__(self) -> None:
         self._process = LineProcess(MODULE, LONGEST_LINE)
         self._pending: deque[asyncio.Future[Answer | None]] = deque()
-        self._serving: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
-        self._started_at = self._asked_at = 0.0
+        self._asked_at = 0.0
         self.life = 0
 
     @property
@@ -60,11 +60,9 @@ class Client:
             return
 
     def start(self) -> None:
-        """Nothing, when the worker runs or ran a moment ago."""
-        dead = self._serving is None or self._serving.done()
-        if dead and time.monotonic() - self._started_at >= _RESTART_SECONDS:
-            self._started_at = time.monotonic()
-            self._serving = asyncio.create_task(self._serve())
+        """Have a worker from now on."""
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
 
     def ask(self, tasks: Sequence[Task], forget: Sequence[str]) -> list[asyncio.Future[Answer | None]]:
         """One answer for each task, in their order; None where the worker dies of it."""
@@ -83,14 +81,19 @@ class Client:
         return not self._pending
 
     def kill(self) -> None:
+        """The worker hangs; another is started."""
         self._ready.clear()
-        if self._serving:
-            self._serving.cancel()
+        self._process.kill()
 
     async def close(self) -> None:
-        self.kill()
-        if self._serving:
-            await asyncio.gather(self._serving, return_exceptions=True)
+        if self._running:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self._serve()
+            await asyncio.sleep(_RESTART_SECONDS)
 
     async def _serve(self) -> None:
         """Start the worker and pass its answers on for as long as it lives."""

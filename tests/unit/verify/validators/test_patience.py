@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from common.types import ValidatorChoice
 from verify_service.validators.patience import _MOST_KNOWN, MOST_LATE, Patience
 
@@ -42,7 +44,7 @@ def test_it_rests_longer_each_time() -> None:
         while not patience.allows(SLOW):
             clock.now += 0.05
         rests.append(clock.now - began)
-    assert all(later > 1.5 * earlier for earlier, later in zip(rests, rests[1:], strict=False))
+    assert all(later > 1.5 * earlier for earlier, later in itertools.pairwise(rests))
 
 
 def test_other_options_are_another_matter_and_their_order_is_not() -> None:
