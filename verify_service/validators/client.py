@@ -17,7 +17,7 @@ from verify_service.line_process import LineProcess
 MODULE = "verify_service.validators.worker"
 LONGEST_LINE = 16 * LARGEST_CONSTRAINT_BYTES * MOST_VALIDATORS
 
-_HUNG_SECONDS = 1.0
+_HUNG_SECONDS = 3.0  # more than any may take to be made
 _RESTART_SECONDS = 1.0
 
 Task = dict[str, Any]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from verify_service.validators import registry
 from verify_service.validators.base import Validator
 
 _MOST_MEMORY_BYTES = 4 << 30
+_LONGEST_SECONDS = 30
 
 Message = dict[str, Any]
 
@@ -47,10 +49,13 @@ class Worker:
 
     def _answer(self, task: Message) -> Message:
         """Whatever a validator does wrong is its own affair."""
+        signal.alarm(_LONGEST_SECONDS)  # should nobody be there any more to kill it
         try:
             return {"longest": self._longest(task)}
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"[:300]}
+        finally:
+            signal.alarm(0)
 
     def _longest(self, task: Message) -> list[int]:
         if "make" in task:

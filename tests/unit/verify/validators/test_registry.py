@@ -31,9 +31,7 @@ def test_what_is_built_in_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(
-        InvalidRequest, match="'cobol' is not among javascript, json, python, regex"
-    ) as refused:
+    with pytest.raises(InvalidRequest, match="not among javascript, json, python, regex") as refused:
         registry.check_name("cobol")
     assert refused.value.field == "speculation.validators"
 
