@@ -46,6 +46,7 @@ class Asking:
         self._patience = Patience()
         self._pending: list[tuple[Future[Answer | None], ValidatorChoice]] = []
         self._forgotten: list[str] = []
+        self._behind = False
 
     async def begin(self, vetted: Vetted) -> None:
         """Have the validators of an answer made before its first block comes."""
@@ -73,9 +74,11 @@ class Asking:
         self._look_back()
         if not self._client.ready:
             return False
-        if await self._client.idle(seconds):
+        hung = self._client.hung
+        self._behind = not await self._client.idle(seconds if hung or not self._behind else 0)
+        if not self._behind:
             return self._client.ready
-        if self._client.hung:  # still, after what it may have said meanwhile was read
+        if hung and self._client.hung:  # still, after what it may have said meanwhile was read
             self._client.kill()
         return False
 
@@ -110,7 +113,8 @@ class Asking:
         for question in questions:
             if question.in_time and question.longest is not None:
                 self._patience.answered(question.asked.choice)
-        if self._pending:
+        self._behind = bool(self._pending)
+        if self._behind:
             self._patience.late(self._pending[0][1])
 
     async def close(self) -> None:
