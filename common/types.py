@@ -274,6 +274,7 @@ class SpeculationStats:
 
     ``strayed_tokens`` and ``nkl_sum`` say how far a lossy policy went from the target: delivered guesses that
     it would not have chosen, and the sum over all delivered guesses of KL(draft ‖ target) / log(vocabulary).
+    ``invalid_tokens`` are guesses that validators cut off.
     """
 
     steps: int = 0
@@ -287,6 +288,7 @@ class SpeculationStats:
     tags_missing: int = 0
     strayed_tokens: int = 0
     nkl_sum: float = 0.0
+    invalid_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

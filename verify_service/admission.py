@@ -28,6 +28,9 @@ from verify_service.constraints import Constraints
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
 from verify_service.sequence import Sequence
+from verify_service.validators import registry
+from verify_service.validators.answer import AnswerText, Vetted
+from verify_service.validators.vetting import Vetting
 
 _LOSSLESS = PolicyChoice(LOSSLESS)
 
@@ -42,6 +45,7 @@ class Admission:
         fact_checks: whether verdicts can be had.
         constraints: None: this target cannot be held to a grammar.
         policy: of requests that name none.
+        vetting: None: drafts are shown to no validator here.
         own_draft: who drafts where the plan names nobody; None: nobody. What it guesses is not published, so
             answers that are checked do without.
     """
@@ -58,6 +62,7 @@ class Admission:
     constraints: Constraints | None = None
     tree_width: int = 1
     max_tree_width: int = trees.MAX_WIDTH
+    vetting: Vetting | None = None
     own_draft: DraftEndpoint | None = None
     policy: PolicyChoice = _LOSSLESS
 
@@ -86,6 +91,7 @@ class Admission:
             tree_width=self._tree_width(request),
             output=Output(self.tokenizer, prompt, _ends(request), self.eos_token_ids, max_tokens),
             allowed=await self._allowed(request),
+            validators=await self._validators(request, len(prompt)),
             facts=None if fact_check is FactCheck.OFF else FactCheckSession(fact_check),
             policy=policy,
         )
@@ -115,6 +121,14 @@ class Admission:
             field = request.constraint.field
             raise InvalidRequest(f"{field}: this model cannot be held to a grammar", field=field)
         return Allowed(self.vocabulary_size, held, await self.constraints.matcher(request.constraint))
+
+    async def _validators(self, request: GenerateRequest, prompt_length: int) -> Vetted | None:
+        chosen = request.speculation.validators
+        if self.vetting:
+            return await self.vetting.admit(chosen, AnswerText(self.tokenizer, prompt_length))
+        if chosen:
+            raise InvalidRequest("this deployment has no validators", field=registry.FIELD)
+        return None
 
     async def tokenize(self, prompt: Prompt) -> list[int]:
         """Off the event loop: a long prompt takes milliseconds."""

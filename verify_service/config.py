@@ -47,7 +47,8 @@ class Config:
         draft_wait_ms: longest a step waits for drafts.
         tag_wait_ms: longest a step waits for fact-check verdicts on blocks that may be vetoed.
         settle_wait_ms: longest a finished answer waits for outstanding fact-check verdicts.
-        grammar_seconds: longest that one grammar of a request may take to be checked.
+        validate_ms: longest a step waits for validators.
+        grammar_seconds: longest that one grammar of a request, or its validators, may take to be checked.
         hidden_layers: whose outputs drafts are sent, for heads that read them; 0 is the embedding, the last
             one is taken after the final norm; empty: none.
         lookahead_window: columns of the window that a pass looks ahead with where a plan names no drafts;
@@ -83,6 +84,7 @@ class Config:
     draft_wait_ms: Milliseconds = 50.0
     tag_wait_ms: Milliseconds = 2.0
     settle_wait_ms: Milliseconds = 50.0
+    validate_ms: Milliseconds = 5.0
     grammar_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
     hidden_layers: tuple[Annotated[int, Field(ge=0, le=1024)], ...] = ()
     lookahead_window: Annotated[int, Field(ge=0, le=32)] = 0

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
 from common import logging
 from common.constraint import LARGEST_CONSTRAINT_BYTES, Constraint
-from common.errors import InvalidRequest, Overloaded, Unavailable
+from common.errors import InvalidRequest
 from common.grammar import Compiler, Matcher
+from verify_service.line_process import LineProcess, Questions
 
 _MOST_CHECKED = 256
-_MOST_WAITING = 32
-_START_SECONDS = 30.0
 _LONGEST_LINE = 16 * LARGEST_CONSTRAINT_BYTES  # JSON may write a byte in six
 
 log = logging.get("constraints")
 
 
 class GrammarChecker:
-    """``grammar_check`` in a process of its own, killed when it takes longer than ``seconds`` or too much
-    memory: a short schema can keep any grammar library busy for ever."""
+    """A process of its own, as a short schema can keep any grammar library busy for ever."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._process: Process | None = None
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        """``seconds``: the longest that one grammar may take."""
+        process = LineProcess("verify_service.grammar_check", _LONGEST_LINE)
+        self._questions = Questions(process, seconds)
 
     async def lower(self, constraint: Constraint) -> str:
         """The constraint in llguidance's form.
@@ -40,71 +33,17 @@ class GrammarChecker:
             InvalidRequest: when it is no grammar, or one that takes too long.
             Overloaded: when too many wait already.
         """
-        if self._waiting >= _MOST_WAITING:
-            raise Overloaded("too many grammars are being checked; try again later")
-        self._waiting += 1
-        try:
-            async with self._turn:
-                return await self._ask(constraint)
-        finally:
-            self._waiting -= 1
-
-    async def _ask(self, constraint: Constraint) -> str:
-        process = await self._running()
-        assert process.stdin
-        assert process.stdout
-        line = json.dumps([constraint.kind.value, constraint.text, constraint.field])
-        process.stdin.write(line.encode() + b"\n")
-        try:
-            async with asyncio.timeout(self._seconds):
-                answer = await process.stdout.readline()
-        except TimeoutError:
-            answer = b""
-        except asyncio.CancelledError:  # its answer would be taken for that of the next
-            await self.close()
-            raise
-        if not answer:
-            await self.close()
-            log.warning("a grammar took too long or too much memory", field=constraint.field)
-            message = f"{constraint.field} takes too long to compile"
-            raise InvalidRequest(message, field=constraint.field)
-        checked = json.loads(answer)
+        field = constraint.field
+        checked = await self._questions.ask([constraint.kind.value, constraint.text, field])
+        if checked is None:
+            log.warning("a grammar took too long or too much memory", field=field)
+            raise InvalidRequest(f"{field} takes too long to compile", field=field)
         if "error" in checked:
-            raise InvalidRequest(checked["error"], field=constraint.field)
+            raise InvalidRequest(checked["error"], field=field)
         return str(checked["grammar"])
 
-    async def _running(self) -> Process:
-        if self._process is None or self._process.returncode is not None:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "verify_service.grammar_check"),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                limit=_LONGEST_LINE,
-                start_new_session=True,  # a Ctrl-C is for the service to handle
-            )
-            assert self._process.stdout
-            try:
-                async with asyncio.timeout(_START_SECONDS):
-                    ready = await self._process.stdout.readline()
-            except (TimeoutError, asyncio.CancelledError):
-                await self.close()
-                raise
-            if not ready:
-                await self.close()
-                raise Unavailable("grammars cannot be checked")
-        return self._process
-
     async def close(self) -> None:
-        """Kill the process; the next grammar starts another."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        assert process.stdin
-        process.stdin.close()
-        await process.wait()
+        await self._questions.close()
 
 
 class Constraints:

@@ -43,6 +43,7 @@ from verify_service.scheduler import Scheduler, Work, decodes
 from verify_service.segments import likeliest_ahead, segment_of
 from verify_service.sequence import Sequence
 from verify_service.tags import TagReader
+from verify_service.validators.vetting import Vetting
 
 _NO_GUESSES = Block(block_id=0, base_length=0, token_ids=())
 
@@ -80,6 +81,7 @@ class Engine:
         *,
         drafts: DraftHub,
         tags: TagReader,
+        vetting: Vetting | None = None,
         lookahead: Lookahead | None = None,
         waits: Waits = Waits(),
         acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
@@ -89,6 +91,7 @@ class Engine:
         self._runner = runner
         self._drafts = drafts
         self._tags = tags
+        self._vetting = vetting
         self._lookahead = lookahead
         self._waits = waits
         self._acceptance = acceptance
@@ -211,6 +214,8 @@ class Engine:
     async def _wait_for_drafts(self) -> None:
         running = self._scheduler.running
         await self._drafts.wait(running)
+        if self._vetting:
+            await self._vetting.vet(running, self._drafts)
         vetoable = [
             (sequence.facts, block)
             for sequence in running
@@ -319,6 +324,8 @@ class Engine:
     def _retire(self, sequence: Sequence, reason: str) -> None:
         sequence.finished = True
         self._drafts.close(sequence)
+        if self._vetting and sequence.validators:
+            self._vetting.forget(sequence.validators)
         self._scheduler.remove(sequence)
         metrics.FINISHED.labels(reason).inc()
         self._observe()

@@ -28,7 +28,7 @@ def answer(line: str) -> dict[str, str]:
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    print("ready", flush=True)
+    print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         print(json.dumps(answer(line)), flush=True)
 

@@ -89,6 +89,10 @@ BLOCK_SIZE = Histogram(
 SESSIONS_OFF = Gauge("tandem_draft_sessions_off", "Sessions whose drafts do not pay now")
 PROBES = Counter("tandem_draft_probes", "Blocks asked for to see whether drafts pay again, by fate", ["fate"])
 UNSURE_TOKENS = Counter("tandem_draft_unsure_tokens", "Guesses not verified for want of confidence")
+INVALID_TOKENS = Counter("tandem_spec_decode_num_invalid_tokens", "Guesses cut off by validators")
+VALIDATOR_OUTCOMES = Counter(
+    "tandem_validator_outcomes", "Blocks by what a validator said of them", ["validator", "outcome"]
+)
 
 AHEAD = Counter(
     "tandem_draft_ahead",

@@ -15,6 +15,7 @@ from common.types import GenerateEvent, GenerateRequest, Mode, SpeculationStats
 from verify_service.acceptance.lossy import Policy
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
+from verify_service.validators.answer import Vetted
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +26,7 @@ class Sequence:
         max_length: ``tokens`` never grows beyond it.
         block_size: guesses asked for per block; 0: no speculation.
         tree_width: most guesses that may follow the same text; 1: chains.
+        validators: whom its blocks are shown before they are verified; None: nobody.
         allowed: which tokens may come next; None: all.
         blocks: KV blocks, in order.
         num_computed: tokens whose keys and values are in those blocks, once ``moves`` are made.
@@ -49,6 +51,7 @@ class Sequence:
     output: Output
     tree_width: int = 1
     facts: FactCheckSession | None = None
+    validators: Vetted | None = None
     allowed: Allowed | None = None
     policy: Policy | None = None
     blocks: list[int] = field(default_factory=list)

@@ -31,6 +31,7 @@ from verify_service.engine import Engine, Waits
 from verify_service.scheduler import Scheduler
 from verify_service.servicer import VerifyServicer
 from verify_service.tags import TagReader
+from verify_service.validators.vetting import Vetting
 from verify_service.warmup import warm_up
 
 log = logging.get("verify")
@@ -66,6 +67,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
         thread,
         drafts=drafts,
         tags=tags,
+        vetting=target.vetting,
         lookahead=target.lookahead,
         waits=Waits(config.tag_wait_ms / 1000, config.settle_wait_ms / 1000),
     )
@@ -83,6 +85,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
         await server.drain(config.drain_seconds)
         for task in background:
             task.cancel()
+    await target.vetting.close()
     if target.constraints:
         await target.constraints.close()
     await drafts.shutdown()
@@ -112,6 +115,7 @@ class _Target:
         window, ngram = config.lookahead_window, config.lookahead_ngram
         self.lookahead = Lookahead(window, ngram) if window else None
         self.constraints = _constraints(config, int(loaded.config.vocab_size), tokenizer)
+        self.vetting = Vetting(config.validate_ms / 1000, config.grammar_seconds)
         self.admission = Admission(
             tokenizer=tokenizer,
             model_name=config.served_name,
@@ -125,6 +129,7 @@ class _Target:
             max_tree_width=config.max_tree_width,
             fact_checks=bool(config.redis_url),
             constraints=self.constraints,
+            vetting=self.vetting,
             own_draft=ENDPOINT if self.lookahead else None,
             policy=config.default_policy,
         )

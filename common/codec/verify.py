@@ -215,6 +215,7 @@ def _finished_to_proto(finished: Finished) -> verify_pb2.Finished:
             tags_missing=stats.tags_missing,
             strayed_tokens=stats.strayed_tokens,
             nkl_sum=stats.nkl_sum,
+            invalid_tokens=stats.invalid_tokens,
         ),
     )
 
@@ -277,6 +278,7 @@ def _finished_from_proto(wire: verify_pb2.Finished) -> Finished:
             tags_missing=stats.tags_missing,
             strayed_tokens=stats.strayed_tokens,
             nkl_sum=stats.nkl_sum,
+            invalid_tokens=stats.invalid_tokens,
         ),
     )
 

@@ -22,6 +22,7 @@ from common.types import (
     SamplingParams,
     SpeculationParams,
     Stopping,
+    ValidatorChoice,
 )
 from tests.statistical.reference import Array, Target
 from tests.support.models import tiny_tokenizer
@@ -33,6 +34,7 @@ from verify_service.drafts.link import Link
 from verify_service.engine import Engine
 from verify_service.scheduler import Scheduler
 from verify_service.tags import TagReader
+from verify_service.validators.vetting import Vetting
 
 ANSWER = 3
 TO_THE_END = Stopping(max_tokens=ANSWER)
@@ -45,6 +47,7 @@ def engine(
     draft: Link | None,
     acceptance: Mapping[Mode, Acceptance],
     tree_width: int,
+    vetting: Vetting | None = None,
     **options: Any,
 ) -> Engine:
     """Chains of two guesses, so that one is followed by another and both by a bonus token; trees of four."""
@@ -63,6 +66,7 @@ def engine(
         fact_checks=False,
         constraints=Constraints(Compiler(tokenizer.bytewise, vocabulary), 60) if tokenizer.bytewise else None,
         tree_width=tree_width,
+        vetting=vetting,
     )
     return Engine(
         admission,
@@ -73,6 +77,7 @@ def engine(
             tokenizer.fingerprint, vocabulary, 1.0, make_link=lambda _: draft or _no_draft(), **options
         ),
         tags=TagReader(""),
+        vetting=vetting,
         acceptance=acceptance,
     )
 
@@ -93,13 +98,15 @@ async def count_outcomes(
     stopping: Stopping = TO_THE_END,
     constraint: Constraint | None = None,
     tree_width: int = 1,
+    vetting: Vetting | None = None,
+    validators: tuple[ValidatorChoice, ...] = (),
     **options: Any,
 ) -> tuple[Array, float]:
     """How often each three-token answer came, and the share of guesses accepted. Seeds 0 to ``samples``.
 
     ``options`` are the hub's.
     """
-    runs = engine(model, draft, acceptance, tree_width, **options)
+    runs = engine(model, draft, acceptance, tree_width, vetting, **options)
     counts = np.zeros((target.vocabulary,) * ANSWER)
     loop = asyncio.create_task(runs.run())
     drafts = (DraftEndpoint("in-process", "in-process"),) if draft else ()
@@ -110,7 +117,7 @@ async def count_outcomes(
             sampling=replace(params, seed=seed),
             stopping=stopping,
             constraint=constraint,
-            speculation=SpeculationParams(mode=mode),
+            speculation=SpeculationParams(mode=mode, validators=validators),
             drafts=drafts,
         )
         for seed in range(samples)

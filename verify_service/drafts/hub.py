@@ -95,6 +95,12 @@ class DraftHub:
         session = self._sessions.get(sequence.session_id)
         return session.block if session else None
 
+    def narrow(self, sequence: Sequence, nodes: Seq[int]) -> None:
+        """Of the block that ``take`` would look at only these guesses are to be verified."""
+        session = self._sessions.get(sequence.session_id)
+        if session:
+            session.narrow(nodes)
+
     def take(self, sequence: Sequence) -> Block | None:
         """The block to verify next, if one that fits has come."""
         session = self._sessions.get(sequence.session_id)
@@ -378,12 +384,13 @@ class DraftHub:
             metrics.BLOCKS.labels("empty").inc()
 
     def _honest(self, block: Block, sequence: Sequence) -> Block:
-        """A q that the guesses were not drawn from is not used: one-hot is exact for any guess."""
-        if (
-            sequence.policy
-            or not block.distributions
-            or sampled_as_declared(block, noise.draft_seed(sequence.seed))
-        ):
+        """A q that the guesses were not drawn from is not used: one-hot is exact for any guess. So it is for
+        guesses that may be left out for what they are."""
+        if sequence.policy or not block.distributions:
+            return block
+        if sequence.validators and sequence.mode is Mode.REJECTION:
+            return replace(block, distributions=())
+        if sampled_as_declared(block, noise.draft_seed(sequence.seed)):
             return block
         metrics.BLOCKS.labels("q_mismatch").inc()
         return replace(block, distributions=())

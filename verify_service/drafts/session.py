@@ -107,6 +107,12 @@ class DraftedSession:
         self.kept = kept
         self.asked = 0
 
+    def narrow(self, nodes: Seq[int]) -> None:
+        """Of the block that has come only these guesses are verified."""
+        if self.block:
+            self.block = self.block.only(nodes)
+            self.kept = tuple(self.kept[node] for node in nodes)
+
     def learn(self, verified: Block | None, nodes: Seq[int]) -> None:
         """Tell the controller how the block fared of which ``nodes`` stand; None: it was not verified."""
         if self.offered is None:

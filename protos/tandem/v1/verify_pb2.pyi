@@ -658,6 +658,7 @@ class SpeculationStats(_message.Message):
     TAGS_MISSING_FIELD_NUMBER: _builtins.int
     STRAYED_TOKENS_FIELD_NUMBER: _builtins.int
     NKL_SUM_FIELD_NUMBER: _builtins.int
+    INVALID_TOKENS_FIELD_NUMBER: _builtins.int
     steps: _builtins.int
     """verify passes that yielded tokens"""
     drafts: _builtins.int
@@ -675,6 +676,8 @@ class SpeculationStats(_message.Message):
     """delivered under a lossy policy though the target would have chosen others"""
     nkl_sum: _builtins.float
     """over accepted_tokens under a lossy policy: KL(draft || target) / log(vocabulary)"""
+    invalid_tokens: _builtins.int
+    """guesses cut off by validators"""
     @_builtins.property
     def accepted_per_position(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -693,10 +696,11 @@ class SpeculationStats(_message.Message):
         tags_missing: _builtins.int = ...,
         strayed_tokens: _builtins.int = ...,
         nkl_sum: _builtins.float = ...,
+        invalid_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_per_position", b"accepted_per_position", "accepted_tokens", b"accepted_tokens", "draft_tokens", b"draft_tokens", "drafted_per_position", b"drafted_per_position", "drafts", b"drafts", "missed_waits", b"missed_waits", "nkl_sum", b"nkl_sum", "steps", b"steps", "strayed_tokens", b"strayed_tokens", "tags_missing", b"tags_missing", "vetoed_tokens", b"vetoed_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_per_position", b"accepted_per_position", "accepted_tokens", b"accepted_tokens", "draft_tokens", b"draft_tokens", "drafted_per_position", b"drafted_per_position", "drafts", b"drafts", "invalid_tokens", b"invalid_tokens", "missed_waits", b"missed_waits", "nkl_sum", b"nkl_sum", "steps", b"steps", "strayed_tokens", b"strayed_tokens", "tags_missing", b"tags_missing", "vetoed_tokens", b"vetoed_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

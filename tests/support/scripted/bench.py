@@ -18,6 +18,7 @@ from common.types import (
     Finished,
     GenerateEvent,
     GenerateRequest,
+    Mode,
     PolicyChoice,
     Provenance,
     SamplingParams,
@@ -28,6 +29,7 @@ from common.types import (
 )
 from tests.support.scripted.drafts import Propose, ScriptedDrafts
 from tests.support.scripted.target import EOS, CharTokenizer, Script, ScriptedRunner, Target, as_tokenizer
+from verify_service.acceptance import ACCEPTANCE, Acceptance
 from verify_service.admission import Admission
 from verify_service.constraints import Constraints
 from verify_service.drafts.ahead import AheadPolicy
@@ -40,6 +42,7 @@ from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.engine import Engine, Waits
 from verify_service.scheduler import Scheduler
 from verify_service.tags import TagReader
+from verify_service.validators.vetting import Vetting
 
 GREEDY = SamplingParams(temperature=0)
 
@@ -91,6 +94,8 @@ def make_engine(
     tags: TagReader | None = None,
     clock: Callable[[], float] = time.monotonic,
     constraints: Constraints | None = None,
+    vetting: Vetting | None = None,
+    acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
     policy: Policy | None = None,
     limits: Limits = _NO_LIMITS,
     lookahead: Lookahead | None = None,
@@ -117,6 +122,7 @@ def make_engine(
         max_tree_width=max_tree_width,
         fact_checks=fact_checks,
         constraints=constraints,
+        vetting=vetting,
         own_draft=ENDPOINT if lookahead else None,
         policy=default_policy,
     )
@@ -142,8 +148,10 @@ def make_engine(
         model_thread(),
         drafts=hub,
         tags=tags,
+        vetting=vetting,
         lookahead=lookahead,
         waits=waits,
+        acceptance=acceptance,
     )
     return Bench(engine, admission, scheduler, hub, scripted, runner, tags, num_blocks)
 

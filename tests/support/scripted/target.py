@@ -32,6 +32,7 @@ class CharTokenizer:
     """Stands in for ``Tokenizer``: id 0 ends an answer and has no text, every other id has the given one."""
 
     fingerprint = "scripted"
+    special_ids = frozenset({EOS})
 
     def __init__(self, pieces: Sequence[str | bytes] = ALPHABET) -> None:
         encoded = [piece.encode() if isinstance(piece, str) else piece for piece in pieces]

@@ -175,6 +175,7 @@ finished = st.builds(
         uint32,
         uint32,
         st.floats(0, 1e6),
+        uint32,
     ),
 )
 events = started | deltas | finished

@@ -60,6 +60,7 @@ STATS = SpeculationStats(
     missed_waits=1,
     vetoed_tokens=1,
     tags_missing=2,
+    invalid_tokens=3,
 )
 FINISHED = Finished(FinishReason.STOP, Usage(prompt_tokens=5, completion_tokens=2, cached_tokens=3), STATS)
 FLAG = Annotation(0, 2, "Paris has 90 people", "contradicted", "population", "2.1 million")

@@ -29,6 +29,7 @@ TANDEM = {
         "missed_waits": 1,
         "vetoed_tokens": 1,
         "tags_missing": 2,
+        "invalid_tokens": 3,
     },
     "deviation": None,
     "annotations": [],

@@ -14,6 +14,7 @@ from common.types import GenerateRequest
 from tests.support.grammars import allowed_text, compiler, constraints
 from tests.support.scripted import CharTokenizer, ask, make_engine, read, running
 from verify_service import constraints as module
+from verify_service import line_process
 from verify_service.constraints import Constraints
 
 TOKENIZER = CharTokenizer("abc")
@@ -80,7 +81,9 @@ async def test_many_at_once_each_get_their_own_answer() -> None:
 
 async def test_any_number_may_ask_for_the_same_at_once() -> None:
     async with constraints(TOKENIZER) as checked:
-        made = await asyncio.gather(*(checked.matcher(regex("ab")) for _ in range(4 * module._MOST_WAITING)))
+        made = await asyncio.gather(
+            *(checked.matcher(regex("ab")) for _ in range(4 * line_process._MOST_WAITING))
+        )
         assert all(allowed_text(TOKENIZER, matcher) == {"a"} for matcher in made)
 
 
@@ -95,7 +98,7 @@ async def test_one_that_is_cancelled_does_not_leave_its_answer_to_the_next() -> 
 
 async def test_more_than_so_many_do_not_wait() -> None:
     async with constraints(TOKENIZER, seconds=0.3) as checked:
-        asked = [checked.matcher(regex(f"a{{{i + 1}}}")) for i in range(module._MOST_WAITING + 8)]
+        asked = [checked.matcher(regex(f"a{{{i + 1}}}")) for i in range(line_process._MOST_WAITING + 8)]
         results = await asyncio.gather(*asked, return_exceptions=True)
     assert sum(isinstance(result, Overloaded) for result in results) == 8
 
