@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from fact_check_service.agreement import agree, comparable
+from fact_check_service.cases import Case, case_of, one_case
 from fact_check_service.checks.base import EXTRACTORS, Finding
 from fact_check_service.checks.base import MAX_CHARACTERS as LONGEST_TEXT
 from fact_check_service.claims import Claim, Kind, Verdict, extract
@@ -19,6 +20,7 @@ from fact_check_service.names import names
 from fact_check_service.numerals import numerals
 from fact_check_service.sentences import Span, sentences
 from fact_check_service.subjects import Subject, clause_of, likeness, subject, words
+from fact_check_service.times import dates_among, heads, other_time, times_of
 from fact_check_service.units import UNITS
 
 RULE = "prompt"
@@ -40,12 +42,19 @@ _MARGIN = 0.12
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A claim with its subject, what else its clause claims, and the word that may make it a bound."""
+    """A claim with its subject, what else its clause claims, and the word that may make it a bound.
+
+    ``when`` are the dates that hold for it, ``whole`` all claims of its sentence, which a date may head.
+    """
 
     claim: Claim
     subject: Subject
     beside: tuple[Claim, ...]
     lead: str
+    case: Case
+    when: tuple[Claim, ...]
+    whole: tuple[Claim, ...]
+    heads: bool
 
 
 class SourceClaims:
@@ -145,22 +154,18 @@ def _misnamed(text: str, claims: Sequence[Claim], source: SourceClaims, since: i
 def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
     start, end = clause_of(text, claim, claims)
     beside = [other for other in claims if other is not claim and start <= other.span.start < end]
-    if claim.kind is Kind.QUANTITY and all(other.kind is not Kind.DATE for other in beside):
-        beside += [other for other in claims if _stands_alone(text, other, claims)]
-    return Statement(claim, subject(text, claim, claims), tuple(beside), _lead(text, claim))
+    case = case_of(text, claim, Span(start, end))
+    when = times_of(text, claim, claims, Span(start, end))
+    first = claim.kind is Kind.DATE and heads(text, claim)
+    return Statement(
+        claim, subject(text, claim, claims), tuple(beside), _lead(text, claim), case, when, tuple(claims), first
+    )
 
 
 def _lead(text: str, claim: Claim) -> str:
     before = text[max(claim.sentence.start, claim.span.start - _LONGEST_LEAD) : claim.span.start]
     found = _LEAD_WORD.search(before.lower())
     return found["word"] if found else ""
-
-
-def _stands_alone(text: str, claim: Claim, claims: Sequence[Claim]) -> bool:
-    """Whether it is a date in a clause of its own, "In 2023, ...", which dates what follows."""
-    return claim.kind is Kind.DATE and not words(
-        text, clause_of(text, claim, claims), [other.span for other in claims]
-    )
 
 
 def _dimension(claim: Claim) -> str:
@@ -192,13 +197,15 @@ def _score(scored: tuple[float, Statement]) -> float:
 
 
 def _other_case(draft: Statement, stated: Statement) -> bool:
-    """Whether what is claimed beside differs too: growth in 2022 is not growth in 2023."""
-    kind = Kind.DATE if draft.claim.kind is Kind.QUANTITY else Kind.QUANTITY
+    """Whether what is claimed beside a date differs too: growth in 2022 is not growth in 2023."""
+    if draft.claim.kind is Kind.QUANTITY:
+        return False
+    beside, others = (draft.whole, stated.whole) if draft.heads else (draft.beside, stated.beside)
     verdicts = [
         agree(one, other)
-        for one in draft.beside
-        for other in stated.beside
-        if one.kind is kind and comparable(one, other)
+        for one in beside
+        for other in others
+        if one.kind is Kind.QUANTITY and comparable(one, other)
     ]
     return bool(verdicts) and not any(verdict is not False for verdict in verdicts)
 
@@ -209,7 +216,12 @@ def _agree(draft: Statement, stated: Statement) -> bool | None:
 
 def _may_speak_of_one(draft: Statement, stated: Statement) -> bool:
     """What has another date is another quantity; a date is right wherever the prompt has it."""
-    if draft.claim.kind is Kind.DATE and _agree(draft, stated) is not False:
+    contrary = _agree(draft, stated) is False
+    if contrary and not one_case(draft.case, stated.case):
+        return False
+    if draft.claim.kind is Kind.QUANTITY and other_time(draft.when, stated.when or dates_among(stated.whole)):
+        return False
+    if draft.claim.kind is Kind.DATE and not contrary:
         return True
     return not _other_case(draft, stated)
 

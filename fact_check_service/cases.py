@@ -1,0 +1,100 @@
+"""Which case a claim is of: that of another subject, of a forecast, of a change or of what came before it.
+
+Only words that belong to no one subject tell: "its rival", "is expected", "by", "up from".
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+from fact_check_service.claims import Claim
+from fact_check_service.sentences import Span
+
+_OTHER = re.compile(
+    r"\b(?:an?other|others?|rivals?|competitors?|peers?|neighbou?r(?:s|ing)?|counterparts?|predecessors?|successors?"
+    r"|brothers?|sisters?|siblings?|twins?|cousins?|uncles?|aunts?|fathers?|mothers?|parents?|sons?|daughters?"
+    r"|wife|husband|widow|nephews?|nieces?|colleagues?|elsewhere|nearby|unlike|upstream|downstream|sister company"
+    r"|(?:by|in) (?:contrast|comparison)|further (?:north|south|east|west|up|down))\b"
+    r"|另一|另外|其他|其它|别的|对手|同行|同业|竞争者|友商|竞品|相邻|邻近|毗邻|邻[国省市县区居村]|附近的|隔壁|旁边的"
+    r"|[上下]游的|[东南西北][面边侧部]的|前任|继任|前身|相比之下|与此相反|与之相反|不同的是|同类|同期的"
+    r"|(?:[其他她]的?|的)(?:哥哥|弟弟|姐姐|妹妹|兄长|兄|弟|姐|妹|父亲?|母亲?|儿子|女儿|妻子?|丈夫|叔叔|同事)",
+    re.IGNORECASE,
+)
+_FORECAST = re.compile(
+    r"\b(?:forecasts?|forecasted|expect(?:s|ed|ing|ations?)?|predict(?:s|ed|ions?)?|project(?:ed|ions?)|guidance|outlook"
+    r"|targets?|targeted|goals?|aim(?:s|ed|ing)?|plans?|planned|anticipat(?:es?|ed)|consensus|hop(?:es|ed)|budgeted)\b"
+    r"|预计|预期|预测|预估|预报|预告|指引|目标|计划|有望|展望|力争",
+    re.IGNORECASE,
+)
+_FILLER = r"(?:(?:about|around|roughly|approximately|nearly|almost|some|only|just|over|more than|an average of) )?"
+_CHANGE = re.compile(
+    rf"\bby {_FILLER}$"
+    r"|(?:增[加长]|减少|多|少|上升|下降|上涨|下跌|提[高升]|降低|上调|下调|领先|落后|快|慢|相差|差)了?(?:约|近|超过?)?$",
+    re.IGNORECASE,
+)
+_CHANGE_BEHIND = re.compile(
+    r" (?:ahead|behind|apart|(?:more|less|fewer|higher|lower|faster|slower|older|younger|longer|shorter|taller|heavier"
+    r"|lighter|larger|smaller|bigger|earlier|later) than)\b"
+)
+_LEVEL = re.compile(
+    rf"\b(?:in|at|to|of|is|was|were|are|for|cost|costs|weighs|weighed|totalled|totaled|averaged) {_FILLER}$"
+    r"|(?:为|达到?|[升降增减跌涨]?至|到|是|有|[长高重])约?$",
+    re.IGNORECASE,
+)
+_BASE = re.compile(
+    rf"(?:\b(?:from|compared (?:with|to)|against|versus|vs\.?|than(?: the)?) (?:[a-z]+ )?{_FILLER}$)"
+    r"|(?:由|从|高于|低于|多于|少于|(?<![同环])比)[^，。；、至到]{0,16}$",
+    re.IGNORECASE,
+)
+_LONGEST_LEAD = 40
+
+
+class Role(enum.Enum):
+    """What a number is to what the clause speaks of."""
+
+    LEVEL = "level"
+    CHANGE = "change"
+    BASE = "base"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``forecast`` in the claim's own clause, ``forecast_before`` in it or in what leads up to it."""
+
+    other: frozenset[str]
+    forecast: bool
+    forecast_before: bool
+    role: Role
+
+
+def case_of(text: str, claim: Claim, clause: Span) -> Case:
+    upto = claim.sentence.start, clause.end
+    return Case(
+        frozenset(found.group().lower() for found in _OTHER.finditer(text, *upto)),
+        _FORECAST.search(text, *clause) is not None,
+        _FORECAST.search(text, *upto) is not None,
+        _role(text, claim, clause),
+    )
+
+
+def one_case(draft: Case, stated: Case) -> bool:
+    """Whether the two may be of one case, as far as these words tell."""
+    if draft.other != stated.other:
+        return False
+    if (draft.forecast_before and not stated.forecast_before) or (
+        stated.forecast and not draft.forecast_before
+    ):
+        return False
+    return draft.role is stated.role or Role.UNKNOWN in {draft.role, stated.role}
+
+
+def _role(text: str, claim: Claim, clause: Span) -> Role:
+    before = text[max(clause.start, claim.span.start - _LONGEST_LEAD) : claim.span.start]
+    if _CHANGE.search(before) or _CHANGE_BEHIND.match(text, claim.span.end, clause.end):
+        return Role.CHANGE
+    if _BASE.search(before):
+        return Role.BASE
+    return Role.LEVEL if _LEVEL.search(before) else Role.UNKNOWN
