@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fact_check_service.claims import Claim
+from fact_check_service import units
+from fact_check_service.claims import Claim, Kind
 from fact_check_service.sentences import Span
 
 _OTHER = re.compile(
@@ -39,7 +41,7 @@ _CHANGE_BEHIND = re.compile(
     r"|lighter|larger|smaller|bigger|earlier|later) than)\b"
 )
 _LEVEL = re.compile(
-    rf"\b(?:in|at|to|of|is|was|were|are|for|cost|costs|weighs|weighed|totalled|totaled|averaged) {_FILLER}$"
+    rf"\b(?:in|at|to|is|was|were|are|for|cost|costs|weighs|weighed|totalled|totaled|averaged) {_FILLER}$"
     r"|(?:为|达到?|[升降增减跌涨]?至|到|是|有|[长高重])约?$",
     re.IGNORECASE,
 )
@@ -48,6 +50,12 @@ _BASE = re.compile(
     r"|(?:由|从|高于|低于|多于|少于|(?<![同环])比)[^，。；、至到]{0,16}$",
     re.IGNORECASE,
 )
+_EARLIER = re.compile(
+    r"\b(?:(?:a|one) (?:year|quarter|month|week) (?:earlier|ago|before)|(?:previous|prior|preceding|year-earlier))\b"
+    r"|[年季月]同期|前一[年季月]|上一[年季]",
+    re.IGNORECASE,
+)
+_JOINT = re.compile(r"\s?(?:,\s?|and\s|又|零)?")
 _LONGEST_LEAD = 40
 
 
@@ -57,6 +65,7 @@ class Role(enum.Enum):
     LEVEL = "level"
     CHANGE = "change"
     BASE = "base"
+    REST = "rest of what two quantities state together"
     UNKNOWN = "unknown"
 
 
@@ -67,16 +76,18 @@ class Case:
     other: frozenset[str]
     forecast: bool
     forecast_before: bool
+    earlier: bool
     role: Role
 
 
-def case_of(text: str, claim: Claim, clause: Span) -> Case:
+def case_of(text: str, claim: Claim, clause: Span, claims: Iterable[Claim]) -> Case:
     upto = claim.sentence.start, clause.end
     return Case(
         frozenset(found.group().lower() for found in _OTHER.finditer(text, *upto)),
         _FORECAST.search(text, *clause) is not None,
         _FORECAST.search(text, *upto) is not None,
-        _role(text, claim, clause),
+        _EARLIER.search(text, *clause) is not None,
+        Role.REST if _is_rest(text, claim, claims) else _role(text, claim, clause),
     )
 
 
@@ -88,7 +99,20 @@ def one_case(draft: Case, stated: Case) -> bool:
         stated.forecast and not draft.forecast_before
     ):
         return False
+    if draft.earlier != stated.earlier or (draft.role is Role.REST) != (stated.role is Role.REST):
+        return False
     return draft.role is stated.role or Role.UNKNOWN in {draft.role, stated.role}
+
+
+def _is_rest(text: str, claim: Claim, claims: Iterable[Claim]) -> bool:
+    """Whether it is the 38 seconds of "14 minutes 38 seconds"."""
+    return claim.kind is Kind.QUANTITY and any(
+        other.span.end <= claim.span.start
+        and _JOINT.fullmatch(text, other.span.end, claim.span.start)
+        and other.kind is Kind.QUANTITY
+        and units.comparable(other.unit, claim.unit)
+        for other in claims
+    )
 
 
 def _role(text: str, claim: Claim, clause: Span) -> Role:

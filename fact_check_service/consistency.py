@@ -20,7 +20,7 @@ from fact_check_service.names import names
 from fact_check_service.numerals import numerals
 from fact_check_service.sentences import Span, sentences
 from fact_check_service.subjects import Subject, clause_of, likeness, subject, words
-from fact_check_service.times import dates_among, heads, other_time, times_of
+from fact_check_service.times import dates_among, heads, opposite, other_time, times_of
 from fact_check_service.units import UNITS
 
 RULE = "prompt"
@@ -36,6 +36,8 @@ _ALIKE = 0.6
 _ALIKE_IF_ALONE = 0.5
 _LEAD = 0.2
 _SUPPORTS = 0.4
+_LEAST = 0.3
+_BACKED = 0.25
 # How much less alike than a statement that disagrees one may be that agrees, and still be what is meant.
 _MARGIN = 0.12
 
@@ -154,7 +156,7 @@ def _misnamed(text: str, claims: Sequence[Claim], source: SourceClaims, since: i
 def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
     start, end = clause_of(text, claim, claims)
     beside = [other for other in claims if other is not claim and start <= other.span.start < end]
-    case = case_of(text, claim, Span(start, end))
+    case = case_of(text, claim, Span(start, end), claims)
     when = times_of(text, claim, claims, Span(start, end))
     first = claim.kind is Kind.DATE and heads(text, claim)
     return Statement(
@@ -173,11 +175,7 @@ def _dimension(claim: Claim) -> str:
 
 
 def _finding(draft: Statement, source: SourceClaims) -> Finding:
-    candidates = [
-        (likeness(draft.subject, stated.subject, source.vocabulary), _agree(draft, stated), stated)
-        for stated in source.by_dimension.get(_dimension(draft.claim), ())
-        if comparable(draft.claim, stated.claim) and _may_speak_of_one(draft, stated)
-    ]
+    candidates = list(_candidates(draft, source))
     alike = max((score for score, same, _ in candidates if same is not False), default=0.0)
     contrary = max(
         ((score, stated) for score, same, stated in candidates if same is False), key=_score, default=None
@@ -190,6 +188,31 @@ def _finding(draft: Statement, source: SourceClaims) -> Finding:
     if contrary[0] < enough or draft.claim.value in source.loose_numbers:
         return _unknown(draft)
     return _found(draft, Verdict.CONTRADICTED, source, contrary[1])
+
+
+def _candidates(draft: Statement, source: SourceClaims) -> Iterable[tuple[float, bool | None, Statement]]:
+    for stated in source.by_dimension.get(_dimension(draft.claim), ()):
+        if not comparable(draft.claim, stated.claim):
+            continue
+        score = likeness(draft.subject, stated.subject, source.vocabulary)
+        same = _agree(draft, stated) if score >= _LEAST else False
+        if score >= _LEAST and _may_speak_of_one(draft, stated):
+            yield score + _BACKED * (same is True and _backed(draft, stated)), same, stated
+
+
+def _backed(draft: Statement, stated: Statement) -> bool:
+    """Whether what is claimed beside is the same too."""
+    beside, others = (
+        (draft.beside, stated.beside)
+        if draft.claim.kind is Kind.DATE
+        else (draft.when, stated.when)
+    )
+    return any(
+        agree(one, other) is True
+        for one in beside
+        for other in others
+        if one.kind is not draft.claim.kind and comparable(one, other)
+    )
 
 
 def _score(scored: tuple[float, Statement]) -> float:
@@ -216,6 +239,8 @@ def _agree(draft: Statement, stated: Statement) -> bool | None:
 
 def _may_speak_of_one(draft: Statement, stated: Statement) -> bool:
     """What has another date is another quantity; a date is right wherever the prompt has it."""
+    if draft.claim.kind is Kind.DATE and opposite(draft.lead, stated.lead):
+        return False
     contrary = _agree(draft, stated) is False
     if contrary and not one_case(draft.case, stated.case):
         return False

@@ -18,6 +18,15 @@ _HEAD = re.compile(
 )
 
 
+_FROM = frozenset({"from", "since", "after", "自", "从"})
+_UNTIL = frozenset({"until", "till", "to", "by", "before", "through", "至", "到", "止"})
+
+
+def opposite(lead: str, other: str) -> bool:
+    """Whether one word says from when and the other until when."""
+    return (lead in _FROM and other in _UNTIL) or (lead in _UNTIL and other in _FROM)
+
+
 def dates_among(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     return tuple(claim for claim in claims if claim.kind is Kind.DATE)
 
