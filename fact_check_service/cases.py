@@ -55,7 +55,7 @@ _EARLIER = re.compile(
     r"|[年季月]同期|前一[年季月]|上一[年季]",
     re.IGNORECASE,
 )
-_JOINT = re.compile(r"\s?(?:,\s?|and\s|又|零)?")
+_JOINT = re.compile(r"\s?(?:and\s|又|零)?")
 _LONGEST_LEAD = 40
 
 
@@ -91,17 +91,21 @@ def case_of(text: str, claim: Claim, clause: Span, claims: Iterable[Claim]) -> C
     )
 
 
-def one_case(draft: Case, stated: Case) -> bool:
-    """Whether the two may be of one case, as far as these words tell."""
-    if draft.other != stated.other:
+def one_case(draft: Case, stated: Case, *, dates: bool = False) -> bool:
+    """Whether the two may be of one case, as far as these words tell; a date set may be a date due."""
+    if draft.other != stated.other or (not dates and _other_mode(draft, stated)):
         return False
-    if (draft.forecast_before and not stated.forecast_before) or (
+    roles = {draft.role, stated.role}
+    if draft.earlier != stated.earlier and Role.CHANGE not in roles:
+        return False
+    return len(roles) == 1 or (Role.UNKNOWN in roles and Role.REST not in roles)
+
+
+def _other_mode(draft: Case, stated: Case) -> bool:
+    """Whether one is what was expected and the other what came."""
+    return (draft.forecast_before and not stated.forecast_before) or (
         stated.forecast and not draft.forecast_before
-    ):
-        return False
-    if draft.earlier != stated.earlier or (draft.role is Role.REST) != (stated.role is Role.REST):
-        return False
-    return draft.role is stated.role or Role.UNKNOWN in {draft.role, stated.role}
+    )
 
 
 def _is_rest(text: str, claim: Claim, claims: Iterable[Claim]) -> bool:

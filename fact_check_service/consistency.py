@@ -15,6 +15,7 @@ from fact_check_service.checks.base import EXTRACTORS, Finding
 from fact_check_service.checks.base import MAX_CHARACTERS as LONGEST_TEXT
 from fact_check_service.claims import Claim, Kind, Verdict, extract
 from fact_check_service.doubt import denied
+from fact_check_service.hedges import least_and_most
 from fact_check_service.name_consistency import Named, contradicting, named
 from fact_check_service.names import names
 from fact_check_service.numerals import numerals
@@ -57,6 +58,8 @@ class Statement:
     when: tuple[Claim, ...]
     whole: tuple[Claim, ...]
     heads: bool
+    least: bool
+    most: bool
 
 
 class SourceClaims:
@@ -159,9 +162,10 @@ def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
     case = case_of(text, claim, Span(start, end), claims)
     when = times_of(text, claim, claims, Span(start, end))
     first = claim.kind is Kind.DATE and heads(text, claim)
-    return Statement(
-        claim, subject(text, claim, claims), tuple(beside), _lead(text, claim), case, when, tuple(claims), first
-    )
+    about, lead = subject(text, claim, claims), _lead(text, claim)
+    bound = claim.hedged and claim.kind is Kind.QUANTITY
+    least, most = least_and_most(text, claim.sentence, claim.span) if bound else (False, False)
+    return Statement(claim, about, tuple(beside), lead, case, when, tuple(claims), first, least, most)
 
 
 def _lead(text: str, claim: Claim) -> str:
@@ -234,7 +238,9 @@ def _other_case(draft: Statement, stated: Statement) -> bool:
 
 
 def _agree(draft: Statement, stated: Statement) -> bool | None:
-    return agree(draft.claim, stated.claim, one_bound=draft.lead == stated.lead)
+    return agree(
+        draft.claim, stated.claim, one_bound=draft.lead == stated.lead, least=draft.least, most=draft.most
+    )
 
 
 def _may_speak_of_one(draft: Statement, stated: Statement) -> bool:
@@ -242,7 +248,7 @@ def _may_speak_of_one(draft: Statement, stated: Statement) -> bool:
     if draft.claim.kind is Kind.DATE and opposite(draft.lead, stated.lead):
         return False
     contrary = _agree(draft, stated) is False
-    if contrary and not one_case(draft.case, stated.case):
+    if contrary and not one_case(draft.case, stated.case, dates=draft.claim.kind is Kind.DATE):
         return False
     if draft.claim.kind is Kind.QUANTITY and other_time(draft.when, stated.when or dates_among(stated.whole)):
         return False

@@ -15,7 +15,7 @@ from fact_check_service.subjects import Subject, likeness, subject
 _ALIKE = 0.65
 _SAME_NAME = 85
 _FEWEST_SHARED = 2
-_NEIGHBOUR_BEFORE = re.compile(r"(?P<word>[A-Za-z]+|[\u4e00-\u9fff]{1,2})[\s,，:：“\"]*$")
+_NEIGHBOUR_BEFORE = re.compile(r"(?P<word>[A-Za-z]+|[\u4e00-\u9fff]{1,2}?)了?[\s,，:：“\"]*$")
 _NEIGHBOUR_BEHIND = re.compile(r"[\s,，]*(?P<word>[A-Za-z]+|[\u4e00-\u9fff]{1,2})")
 
 
@@ -71,7 +71,21 @@ def _one_place(draft: Named, other: Named) -> bool:
 
 def _mentions(text: str, name: str) -> bool:
     """Whether the text has the name, a part of it that names, or something spelled much like it."""
-    if name in text or fuzz.partial_ratio(name, text) >= _SAME_NAME:
+    if name in text:
         return True
+    if _clashes(text, name):
+        return False
     parts = [part for part in name.split() if len(part) > 2 and part not in KIND_WORDS]
-    return any(re.search(rf"\b{re.escape(part)}\b", text) for part in parts)
+    return fuzz.partial_ratio(name, text) >= _SAME_NAME or any(_has(text, part) for part in parts)
+
+
+def _clashes(text: str, name: str) -> bool:
+    """Whether the text has the first name with another surname."""
+    first, _, last = name.rpartition(" ")
+    if not first or last in KIND_WORDS or _has(text, last):
+        return False
+    return re.search(rf"\b{re.escape(first)} [A-ZÀ-Þ][a-zà-ÿ]+", text) is not None
+
+
+def _has(text: str, word: str) -> bool:
+    return re.search(rf"\b{re.escape(word)}\b", text) is not None
