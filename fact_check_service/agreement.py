@@ -64,6 +64,9 @@ def _same_bound(draft: object, source: Fraction | Range) -> bool | None:
 
 
 def _converted(source: Claim, unit: str) -> Fraction | Range:
+    if source.unit == unit:
+        assert isinstance(source.value, Fraction | Range)
+        return source.value
     if isinstance(source.value, Range):
         return Range(
             units.convert(source.value.low, source.unit, unit),

@@ -70,7 +70,7 @@ class SourceClaims:
 
     @classmethod
     def of(cls, prompt: str) -> SourceClaims:
-        return cls(prompt[-MAX_CHARACTERS:])
+        return cls(f"{prompt[1 - MAX_CHARACTERS :]}\n")
 
     @cached_property
     def by_dimension(self) -> Mapping[str, Sequence[Statement]]:
@@ -164,7 +164,7 @@ def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
     first = claim.kind is Kind.DATE and heads(text, claim)
     about, lead = subject(text, claim, claims), _lead(text, claim)
     bound = claim.hedged and claim.kind is Kind.QUANTITY
-    least, most = least_and_most(text, claim.sentence, claim.span) if bound else (False, False)
+    least, most = least_and_most(text, claim.sentence, claim.span, lasts=_dimension(claim) == "time") if bound else (False, False)
     return Statement(claim, about, tuple(beside), lead, case, when, tuple(claims), first, least, most)
 
 
@@ -199,8 +199,10 @@ def _candidates(draft: Statement, source: SourceClaims) -> Iterable[tuple[float,
         if not comparable(draft.claim, stated.claim):
             continue
         score = likeness(draft.subject, stated.subject, source.vocabulary)
-        same = _agree(draft, stated) if score >= _LEAST else False
-        if score >= _LEAST and _may_speak_of_one(draft, stated):
+        if score < _LEAST:
+            continue
+        same = _agree(draft, stated)
+        if _may_speak_of_one(draft, stated, same):
             yield score + _BACKED * (same is True and _backed(draft, stated)), same, stated
 
 
@@ -243,11 +245,11 @@ def _agree(draft: Statement, stated: Statement) -> bool | None:
     )
 
 
-def _may_speak_of_one(draft: Statement, stated: Statement) -> bool:
+def _may_speak_of_one(draft: Statement, stated: Statement, same: bool | None) -> bool:
     """What has another date is another quantity; a date is right wherever the prompt has it."""
     if draft.claim.kind is Kind.DATE and opposite(draft.lead, stated.lead):
         return False
-    contrary = _agree(draft, stated) is False
+    contrary = same is False
     if contrary and not one_case(draft.case, stated.case, dates=draft.claim.kind is Kind.DATE):
         return False
     if draft.claim.kind is Kind.QUANTITY and other_time(draft.when, stated.when or dates_among(stated.whole)):
