@@ -164,7 +164,7 @@ def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
     first = claim.kind is Kind.DATE and heads(text, claim)
     about, lead = subject(text, claim, claims), _lead(text, claim)
     bound = claim.hedged and claim.kind is Kind.QUANTITY
-    least, most = least_and_most(text, claim.sentence, claim.span, lasts=_dimension(claim) == "time") if bound else (False, False)
+    least, most = least_and_most(text, claim.sentence, claim.span, lasts=_dimension(claim).endswith("time")) if bound else (False, False)
     return Statement(claim, about, tuple(beside), lead, case, when, tuple(claims), first, least, most)
 
 
