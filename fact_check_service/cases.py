@@ -30,7 +30,9 @@ _FORECAST = re.compile(
     r"|预计|预期|预测|预估|预报|预告|指引|目标|计划|有望|展望|力争",
     re.IGNORECASE,
 )
-_FILLER = r"(?:(?:about|around|roughly|approximately|nearly|almost|some|only|just|over|more than|an average of) )?"
+_FILLER = (
+    r"(?:(?:about|around|roughly|approximately|nearly|almost|some|only|just|over|more than|an average of) )?"
+)
 _CHANGE = re.compile(
     rf"\bby {_FILLER}$"
     r"|(?:增[加长]|减少|多|少|上升|下降|上涨|下跌|提[高升]|降低|上调|下调|领先|落后|快|慢|相差|差)了?(?:约|近|超过?)?$",
@@ -46,7 +48,8 @@ _LEVEL = re.compile(
     re.IGNORECASE,
 )
 _BASE = re.compile(
-    rf"(?:\b(?:from|compared (?:with|to)|against|versus|vs\.?|than(?: the)?) (?:[a-z]+ )?{_FILLER}$)"
+    r"(?:\b(?:above|below|beyond|than|against|versus|over|under) (?:the|an?|its|their) (?:[a-z-]+ ){1,3}of $)"
+    rf"|(?:\b(?:from|compared (?:with|to)|against|versus|vs\.?|than(?: the)?) (?:[a-z]+ )?{_FILLER}$)"
     r"|(?:由|从|高于|低于|多于|少于|(?<![同环])比)[^，。；、至到]{0,16}$",
     re.IGNORECASE,
 )
@@ -55,6 +58,21 @@ _EARLIER = re.compile(
     r"|[年季月]同期|前一[年季月]|上一[年季]",
     re.IGNORECASE,
 )
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_SEASON = re.compile(
+    r"\b(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+    r"(?:uary|ruary|ch|il|e|y|ust|t|tember|ober|ember)?\b"
+    r"|\b(?P<quarter>first|second|third|fourth)[- ]quarter\b|\bQ(?P<q>[1-4])\b|(?P<zh_quarter>[一二三四1-4])季度"
+    r"|(?<![0-9十个])(?P<zh_month>1?[0-9]|十?[一二三四五六七八九]|十)月(?![球内])"
+)
+_QUARTERS = {
+    **dict(first="1", second="2", third="3", fourth="4"),
+    **dict(zip("一二三四", "1234", strict=True)),
+}
+_ZH_MONTHS = {
+    name: str(number)
+    for number, name in enumerate("一 二 三 四 五 六 七 八 九 十 十一 十二".split(), start=1)
+}
 _JOINT = re.compile(r"\s?(?:and\s|又|零)?")
 _LONGEST_LEAD = 40
 
@@ -78,6 +96,7 @@ class Case:
     forecast_before: bool
     earlier: bool
     role: Role
+    seasons: frozenset[str]
 
 
 def case_of(text: str, claim: Claim, clause: Span, claims: Iterable[Claim]) -> Case:
@@ -88,6 +107,7 @@ def case_of(text: str, claim: Claim, clause: Span, claims: Iterable[Claim]) -> C
         _FORECAST.search(text, *upto) is not None,
         _EARLIER.search(text, *clause) is not None,
         Role.REST if _is_rest(text, claim, claims) else _role(text, claim, clause),
+        _seasons(text, clause, claims),
     )
 
 
@@ -95,10 +115,29 @@ def one_case(draft: Case, stated: Case, *, dates: bool = False) -> bool:
     """Whether the two may be of one case, as far as these words tell; a date set may be a date due."""
     if draft.other != stated.other or (not dates and _other_mode(draft, stated)):
         return False
+    if draft.seasons and stated.seasons and draft.seasons.isdisjoint(stated.seasons):
+        return dates
     roles = {draft.role, stated.role}
     if draft.earlier != stated.earlier and Role.CHANGE not in roles:
         return False
-    return len(roles) == 1 or (Role.UNKNOWN in roles and Role.REST not in roles)
+    return len(roles) == 1 or (Role.UNKNOWN in roles and roles.isdisjoint({Role.REST, Role.BASE}))
+
+
+def _seasons(text: str, clause: Span, claims: Iterable[Claim]) -> frozenset[str]:
+    """Months and quarters that the clause names without a year."""
+    dated = {place for claim in claims if claim.kind is Kind.DATE for place in range(*claim.span)}
+    return frozenset(
+        _season(found) for found in _SEASON.finditer(text, *clause) if found.start() not in dated
+    )
+
+
+def _season(found: re.Match[str]) -> str:
+    if found["month"]:
+        return f"month {_MONTHS.index(found['month']) + 1}"
+    if found["zh_month"]:
+        return f"month {_ZH_MONTHS.get(found['zh_month'], found['zh_month'])}"
+    quarter = found["quarter"] or found["q"] or found["zh_quarter"]
+    return f"quarter {_QUARTERS.get(quarter, quarter)}"
 
 
 def _other_mode(draft: Case, stated: Case) -> bool:
@@ -123,6 +162,6 @@ def _role(text: str, claim: Claim, clause: Span) -> Role:
     before = text[max(clause.start, claim.span.start - _LONGEST_LEAD) : claim.span.start]
     if _CHANGE.search(before) or _CHANGE_BEHIND.match(text, claim.span.end, clause.end):
         return Role.CHANGE
-    if _BASE.search(before):
+    if not claim.hedged and _BASE.search(before):
         return Role.BASE
     return Role.LEVEL if _LEVEL.search(before) else Role.UNKNOWN

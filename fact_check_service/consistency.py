@@ -16,7 +16,7 @@ from fact_check_service.checks.base import MAX_CHARACTERS as LONGEST_TEXT
 from fact_check_service.claims import Claim, Kind, Verdict, extract
 from fact_check_service.doubt import denied
 from fact_check_service.hedges import least_and_most
-from fact_check_service.name_consistency import Named, contradicting, named
+from fact_check_service.name_consistency import Named, contradicting, named, of_stranger
 from fact_check_service.names import names
 from fact_check_service.numerals import numerals
 from fact_check_service.sentences import Span, sentences
@@ -134,9 +134,18 @@ def judge(text: str, claims: Sequence[Claim], source: SourceClaims, since: int =
     return [
         Finding(claim, Verdict.UNKNOWN)
         if claim.sentence in doubted
-        else _finding(_statement(text, claim, by_sentence[claim.sentence]), source)
+        else _judged(text, claim, by_sentence[claim.sentence], source)
         for claim in claims
     ] + list(_misnamed(text, claims, source, since))
+
+
+def _judged(text: str, claim: Claim, beside: Sequence[Claim], source: SourceClaims) -> Finding:
+    found = _finding(_statement(text, claim, beside), source)
+    if found.verdict is Verdict.CONTRADICTED and of_stranger(
+        text, claim, source.text, list(names(text, claim.sentence))
+    ):
+        return Finding(claim, Verdict.UNKNOWN)
+    return found
 
 
 def _readable(sentence: Span, claims: Sequence[Claim]) -> bool:
@@ -164,7 +173,11 @@ def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
     first = claim.kind is Kind.DATE and heads(text, claim)
     about, lead = subject(text, claim, claims), _lead(text, claim)
     bound = claim.hedged and claim.kind is Kind.QUANTITY
-    least, most = least_and_most(text, claim.sentence, claim.span, lasts=_dimension(claim).endswith("time")) if bound else (False, False)
+    least, most = (
+        least_and_most(text, claim.sentence, claim.span, lasts=_dimension(claim).endswith("time"))
+        if bound
+        else (False, False)
+    )
     return Statement(claim, about, tuple(beside), lead, case, when, tuple(claims), first, least, most)
 
 
@@ -209,9 +222,7 @@ def _candidates(draft: Statement, source: SourceClaims) -> Iterable[tuple[float,
 def _backed(draft: Statement, stated: Statement) -> bool:
     """Whether what is claimed beside is the same too."""
     beside, others = (
-        (draft.beside, stated.beside)
-        if draft.claim.kind is Kind.DATE
-        else (draft.when, stated.when)
+        (draft.beside, stated.beside) if draft.claim.kind is Kind.DATE else (draft.when, stated.when)
     )
     return any(
         agree(one, other) is True

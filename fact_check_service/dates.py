@@ -61,7 +61,9 @@ _YEAR_LEAD = re.compile(
     re.IGNORECASE,
 )
 # "For 2024" names a year, "for 2024 tickets" does not.
-_CLAUSE_MAY_END = re.compile(r"[.,;:!?)]|\s(?:and|but|is|was|are|were|at|to|by|from|as|in|with|while|of)\b|\s*$")
+_CLAUSE_MAY_END = re.compile(
+    r"[.,;:!?)]|\s(?:and|but|is|was|are|were|at|to|by|from|as|in|with|while|of)\b|\s*$"
+)
 _ORDINAL_LEAD = re.compile(rf"\b(?P<ordinal>{'|'.join(_ORDINALS)})[\s-]$", re.IGNORECASE)
 _LONGEST_LEAD = 16
 # More than any date goes on for.

@@ -16,6 +16,10 @@ _ALIKE = 0.65
 _SAME_NAME = 85
 _FEWEST_SHARED = 2
 _NEIGHBOUR_BEFORE = re.compile(r"(?P<word>[A-Za-z]+|[\u4e00-\u9fff]{1,2}?)了?[\s,，:：“\"]*$")
+_SUBJECT_BEFORE = re.compile(
+    r"(?:^|[,;:.\n]\s*|\b(?:and|but|while|whereas|its|rival)\s+)(?:[Tt]he\s+|[Aa]n?\s+)?$"
+)
+_DESIGNATOR = re.compile(r"\s(?P<mark>[A-Z]|[A-Z]?[0-9]{1,3}[A-Za-z]?|Max|Pro|Plus|Mini|Ultra|Lite)(?=[\s,])")
 _NEIGHBOUR_BEHIND = re.compile(r"[\s,，]*(?P<word>[A-Za-z]+|[\u4e00-\u9fff]{1,2})")
 
 
@@ -56,6 +60,22 @@ def contradicting(
     ]
     score, best = max(alike, key=lambda pair: pair[0], default=(0.0, None))
     return best if score >= _ALIKE else None
+
+
+def of_stranger(text: str, claim: Claim, prompt: str, drafted: Sequence[Claim]) -> bool:
+    """Whether the last name before the claim that is a subject has a part that the prompt never mentions."""
+    subjects = [
+        name
+        for name in drafted
+        if name.span.end <= claim.span.start
+        and _SUBJECT_BEFORE.search(text, max(name.sentence.start, name.span.start - 24), name.span.start)
+    ]
+    if not subjects:
+        return False
+    end = subjects[-1].span.end
+    designator = _DESIGNATOR.match(text, end, claim.span.start)
+    parts = [*str(subjects[-1].value).split(), *([designator["mark"]] if designator else [])]
+    return parts[0].isascii() and not all(_has(prompt, part.removesuffix("'s")) for part in parts)
 
 
 def _one_place(draft: Named, other: Named) -> bool:

@@ -138,7 +138,9 @@ def likeness(draft: Subject, source: Subject, document: frozenset[str]) -> float
     covering = sum(word in drafted for word in source.near) / len(source.near)
     alike = (1 - _BACKWARDS) * covered + _BACKWARDS * covering
     # A clause that begins with what the document never mentions is about that; Chinese shows no word's end.
-    new = draft.first.isascii() and not _match(draft.first, source.near | source.head, everything, document, characters)
+    new = draft.first.isascii() and not _match(
+        draft.first, source.near | source.head, everything, document, characters
+    )
     if max(near) <= _ELSEWHERE:
         alike *= _ONLY_ELSEWHERE
     return alike * _OF_SOMETHING_NEW if new else alike
