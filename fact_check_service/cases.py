@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fact_check_service import units
+from fact_check_service import chinese, units
 from fact_check_service.claims import Claim, Kind
 from fact_check_service.sentences import Span
 
 _OTHER = re.compile(
     r"\b(?:an?other|others?|rivals?|competitors?|peers?|neighbou?r(?:s|ing)?|counterparts?|predecessors?|successors?"
     r"|brothers?|sisters?|siblings?|twins?|cousins?|uncles?|aunts?|fathers?|mothers?|parents?|sons?|daughters?"
-    r"|wife|husband|widow|nephews?|nieces?|colleagues?|elsewhere|nearby|unlike|upstream|downstream|sister company"
+    r"|wife|husband|widow|nephews?|nieces?|colleagues?|elsewhere|nearby|unlike|upstream|downstream"
     r"|(?:by|in) (?:contrast|comparison)|further (?:north|south|east|west|up|down))\b"
     r"|另一|另外|其他|其它|别的|对手|同行|同业|竞争者|友商|竞品|相邻|邻近|毗邻|邻[国省市县区居村]|附近的|隔壁|旁边的"
     r"|[上下]游的|[东南西北][面边侧部]的|前任|继任|前身|相比之下|与此相反|与之相反|不同的是|同类|同期的"
@@ -39,8 +39,8 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 _CHANGE_BEHIND = re.compile(
-    r" (?:ahead|behind|apart|(?:more|less|fewer|higher|lower|faster|slower|older|younger|longer|shorter|taller|heavier"
-    r"|lighter|larger|smaller|bigger|earlier|later) than)\b"
+    r" (?:ahead|behind|apart|(?:more|less|fewer|higher|lower|faster|slower|older|younger|longer|shorter"
+    r"|taller|heavier|lighter|larger|smaller|bigger|earlier|later) than)\b"
 )
 _LEVEL = re.compile(
     rf"\b(?:in|at|to|is|was|were|are|for|cost|costs|weighs|weighed|totalled|totaled|averaged) {_FILLER}$"
@@ -54,25 +54,19 @@ _BASE = re.compile(
     re.IGNORECASE,
 )
 _EARLIER = re.compile(
-    r"\b(?:(?:a|one) (?:year|quarter|month|week) (?:earlier|ago|before)|(?:previous|prior|preceding|year-earlier))\b"
-    r"|[年季月]同期|前一[年季月]|上一[年季]",
+    r"\b(?:(?:a|one) (?:year|quarter|month|week) (?:earlier|ago|before)"
+    r"|(?:previous|prior|preceding|year-earlier))\b|[年季月]同期|前一[年季月]|上一[年季]",
     re.IGNORECASE,
 )
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SEASON = re.compile(
     r"\b(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
     r"(?:uary|ruary|ch|il|e|y|ust|t|tember|ober|ember)?\b"
-    r"|\b(?P<quarter>first|second|third|fourth)[- ]quarter\b|\bQ(?P<q>[1-4])\b|(?P<zh_quarter>[一二三四1-4])季度"
+    r"|\b(?P<quarter>first|second|third|fourth)[- ]quarter\b"
+    r"|\bQ(?P<q>[1-4])\b|(?P<zh_quarter>[一二三四1-4])季度"
     r"|(?<![0-9十个])(?P<zh_month>1?[0-9]|十?[一二三四五六七八九]|十)月(?![球内])"
 )
-_QUARTERS = {
-    **dict(first="1", second="2", third="3", fourth="4"),
-    **dict(zip("一二三四", "1234", strict=True)),
-}
-_ZH_MONTHS = {
-    name: str(number)
-    for number, name in enumerate("一 二 三 四 五 六 七 八 九 十 十一 十二".split(), start=1)
-}
+_QUARTERS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "一": 1, "二": 2, "三": 3, "四": 4}
 _JOINT = re.compile(r"\s?(?:and\s|又|零)?")
 _LONGEST_LEAD = 40
 
@@ -135,7 +129,8 @@ def _season(found: re.Match[str]) -> str:
     if found["month"]:
         return f"month {_MONTHS.index(found['month']) + 1}"
     if found["zh_month"]:
-        return f"month {_ZH_MONTHS.get(found['zh_month'], found['zh_month'])}"
+        number = chinese.parse(found["zh_month"])
+        return f"month {number.value() if number else 0}"
     quarter = found["quarter"] or found["q"] or found["zh_quarter"]
     return f"quarter {_QUARTERS.get(quarter, quarter)}"
 

@@ -57,7 +57,8 @@ _SHAPES = tuple(
     )
 )
 _YEAR_LEAD = re.compile(
-    r"\b(?:in|since|by|during|of|until|till|before|after|from|the year|early|late|mid|through|(?P<span>for)) $",
+    r"\b(?:in|since|by|during|of|until|till|before|after|from|the year|early|late|mid|through"
+    r"|(?P<span>for)) $",
     re.IGNORECASE,
 )
 # "For 2024" names a year, "for 2024 tickets" does not.

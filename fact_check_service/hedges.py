@@ -29,7 +29,8 @@ _AFTER = re.compile(
 _LONGEST_HEDGE = 40
 _OVER = re.compile(r"\bover\s*$", re.IGNORECASE)
 _NOT_BELOW = re.compile(
-    r"(?:\b(?<!no )(?:more|(?:great|high|larg|long|tall)er) than|\b(?:at least|above|beyond|exceed(?:s|ed|ing)?|minimum of)"
+    r"(?:\b(?<!no )(?:more|(?:great|high|larg|long|tall)er) than|\b(?:at least|above|beyond)"
+    r"|\b(?:exceed(?:s|ed|ing)?|minimum of)"
     r"|\b(?:is|was|are|were|be|took|takes|lasts?|lasted|of|with) over"
     r"|(?<!不)(?:超过|超出|多于|高于|大于)|不低于|不少于|至少|最少|突破|[超逾]|下限为?)\s*$",
     re.IGNORECASE,

@@ -44,8 +44,8 @@ _OF_SOMETHING_NEW = 0.6
 class Subject:
     """The words of a claim's clause, the first of them, and those of the rest of its sentence.
 
-    A clause that has only words for a relation, "and weighs 168 g", is of what its sentence begins with, or the
-    one before it where that is a pronoun: then ``head`` has the words for it.
+    A clause that has only words for a relation, "and weighs 168 g", is of what its sentence begins with, or
+    the one before it where that is a pronoun: then ``head`` has the words for it.
     """
 
     near: frozenset[str]

@@ -29,7 +29,8 @@ _ENGLISH = {
     " increasing lift"
     " lifted lifts rise rises rose risen rising grew grow grows grown growth climb climbed jumped"
     " gained surged up",
-    "cut": "lost lose loses losing shed sheds shrank shrink cut cuts cutting lower lowered lowers lowering reduce reduced reduces reducing"
+    "cut": "lost lose loses losing shed sheds shrank shrink"
+    " cut cuts cutting lower lowered lowers lowering reduce reduced reduces reducing"
     " reduction decline"
     " declined declines fell fall falls fallen falling drop dropped drops decrease decreased"
     " decreases down slashed trimmed",
