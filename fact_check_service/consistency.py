@@ -75,7 +75,12 @@ class SourceClaims:
     @cached_property
     def by_dimension(self) -> Mapping[str, Sequence[Statement]]:
         found: dict[str, list[Statement]] = defaultdict(list)
+        seen: set[str] = set()
         for sentence, claims in self._claims:
+            written = self.text[slice(*sentence)].strip()
+            if written in seen:
+                continue
+            seen.add(written)
             if _readable(sentence, claims) and not denied(self.text, sentence):
                 for claim in claims:
                     found[_dimension(claim)].append(_statement(self.text, claim, claims))
@@ -142,7 +147,7 @@ def judge(text: str, claims: Sequence[Claim], source: SourceClaims, since: int =
 def _judged(text: str, claim: Claim, beside: Sequence[Claim], source: SourceClaims) -> Finding:
     found = _finding(_statement(text, claim, beside), source)
     if found.verdict is Verdict.CONTRADICTED and of_stranger(
-        text, claim, source.text, list(names(text, claim.sentence))
+        text, claim, list(names(text, claim.sentence)), source.text, source.vocabulary
     ):
         return Finding(claim, Verdict.UNKNOWN)
     return found

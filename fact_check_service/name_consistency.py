@@ -10,7 +10,8 @@ from rapidfuzz import fuzz
 
 from fact_check_service.claims import Claim
 from fact_check_service.names import KIND_WORDS, NameKind, name_kind
-from fact_check_service.subjects import Subject, likeness, subject
+from fact_check_service.sentences import Span
+from fact_check_service.subjects import Subject, likeness, subject, words
 
 _ALIKE = 0.65
 _SAME_NAME = 85
@@ -62,7 +63,9 @@ def contradicting(
     return best if score >= _ALIKE else None
 
 
-def of_stranger(text: str, claim: Claim, prompt: str, drafted: Sequence[Claim]) -> bool:
+def of_stranger(
+    text: str, claim: Claim, drafted: Sequence[Claim], prompt: str, vocabulary: frozenset[str]
+) -> bool:
     """Whether the last name before the claim that is a subject has a part that the prompt never mentions."""
     subjects = [
         name
@@ -75,7 +78,10 @@ def of_stranger(text: str, claim: Claim, prompt: str, drafted: Sequence[Claim]) 
     end = subjects[-1].span.end
     designator = _DESIGNATOR.match(text, end, claim.span.start)
     parts = [*str(subjects[-1].value).split(), *([designator["mark"]] if designator else [])]
-    return parts[0].isascii() and not all(_has(prompt, part.removesuffix("'s")) for part in parts)
+    return parts[0].isascii() and not all(
+        words(part, Span(0, len(part))) <= vocabulary or _has_in_part(prompt, part.removesuffix("'s"))
+        for part in parts
+    )
 
 
 def _one_place(draft: Named, other: Named) -> bool:
@@ -105,6 +111,13 @@ def _clashes(text: str, name: str) -> bool:
     if not first or last in KIND_WORDS or _has(text, last):
         return False
     return re.search(rf"\b{re.escape(first)} [A-ZÀ-Þ][a-zà-ÿ]+", text) is not None
+
+
+def _has_in_part(text: str, word: str) -> bool:
+    """Whether it begins a word of the text, or is made up of the first letters of some."""
+    if len(word) > 1 and word.isupper() and word in "".join(re.findall(r"\b[A-Z]", text)):
+        return True
+    return re.search(rf"\b{re.escape(word)}" + (r"\b" if len(word) < 3 else ""), text) is not None
 
 
 def _has(text: str, word: str) -> bool:
