@@ -21,11 +21,16 @@ def comparable(draft: Claim, source: Claim) -> bool:
     return draft.kind is not Kind.QUANTITY or units.comparable(draft.unit, source.unit)
 
 
-def agree(draft: Claim, source: Claim, *, one_bound: bool = False) -> bool | None:
+def agree(
+    draft: Claim, source: Claim, *, one_bound: bool = False, least: bool = False, most: bool = False
+) -> bool | None:
     """None where nobody can tell: a bound against a value, a rounder number than the other.
 
-    The two must be comparable; ``one_bound`` when the same words make both a bound, or neither.
+    The two must be comparable; ``one_bound`` when the same words make both a bound, or neither;
+    ``least`` and ``most`` when the draft says that the true number is no less, or no more, than its own.
     """
+    if _beyond(draft, source, least=least, most=most):
+        return False
     if (draft.hedged or source.hedged) and not (draft.hedged and source.hedged and one_bound):
         return None
     if draft.kind is Kind.DATE:
@@ -39,6 +44,17 @@ def agree(draft: Claim, source: Claim, *, one_bound: bool = False) -> bool | Non
     return _same_number(draft, source, draft.value, value)
 
 
+def _beyond(draft: Claim, source: Claim, *, least: bool, most: bool) -> bool:
+    """Whether the draft's bound leaves out what the source states."""
+    if source.hedged or not (least or most):
+        return False
+    (stated_low, stated_high), (low, high) = _ends(_converted(source, draft.unit)), _ends(draft.value)
+    slack = _ABOUT if source.approximate else _CONVERTED
+    too_low = stated_high + abs(stated_high) * slack < low
+    too_high = stated_low - abs(stated_low) * slack > high
+    return (least and too_low) or (most and too_high)
+
+
 def _same_bound(draft: object, source: Fraction | Range) -> bool | None:
     """A looser bound than the other, "over 3,500" for "over 3,800", is none the less true."""
     (low, _), (stated, _) = _ends(draft), _ends(source)
@@ -48,6 +64,9 @@ def _same_bound(draft: object, source: Fraction | Range) -> bool | None:
 
 
 def _converted(source: Claim, unit: str) -> Fraction | Range:
+    if source.unit == unit:
+        assert isinstance(source.value, Fraction | Range)
+        return source.value
     if isinstance(source.value, Range):
         return Range(
             units.convert(source.value.low, source.unit, unit),

@@ -10,15 +10,18 @@ from fractions import Fraction
 from functools import cached_property
 
 from fact_check_service.agreement import agree, comparable
+from fact_check_service.cases import Case, case_of, one_case
 from fact_check_service.checks.base import EXTRACTORS, Finding
 from fact_check_service.checks.base import MAX_CHARACTERS as LONGEST_TEXT
 from fact_check_service.claims import Claim, Kind, Verdict, extract
 from fact_check_service.doubt import denied
-from fact_check_service.name_consistency import Named, contradicting, named
+from fact_check_service.hedges import least_and_most
+from fact_check_service.name_consistency import Named, contradicting, named, of_stranger
 from fact_check_service.names import names
 from fact_check_service.numerals import numerals
 from fact_check_service.sentences import Span, sentences
 from fact_check_service.subjects import Subject, clause_of, likeness, subject, words
+from fact_check_service.times import dates_among, heads, opposite, other_time, times_of
 from fact_check_service.units import UNITS
 
 RULE = "prompt"
@@ -34,18 +37,29 @@ _ALIKE = 0.6
 _ALIKE_IF_ALONE = 0.5
 _LEAD = 0.2
 _SUPPORTS = 0.4
+_LEAST = 0.3
+_BACKED = 0.25
 # How much less alike than a statement that disagrees one may be that agrees, and still be what is meant.
 _MARGIN = 0.12
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A claim with its subject, what else its clause claims, and the word that may make it a bound."""
+    """A claim with its subject, what else its clause claims, and the word that may make it a bound.
+
+    ``when`` are the dates that hold for it, ``whole`` all claims of its sentence, which a date may head.
+    """
 
     claim: Claim
     subject: Subject
     beside: tuple[Claim, ...]
     lead: str
+    case: Case
+    when: tuple[Claim, ...]
+    whole: tuple[Claim, ...]
+    heads: bool
+    least: bool
+    most: bool
 
 
 class SourceClaims:
@@ -56,12 +70,17 @@ class SourceClaims:
 
     @classmethod
     def of(cls, prompt: str) -> SourceClaims:
-        return cls(prompt[-MAX_CHARACTERS:])
+        return cls(f"{prompt[1 - MAX_CHARACTERS :]}\n")
 
     @cached_property
     def by_dimension(self) -> Mapping[str, Sequence[Statement]]:
         found: dict[str, list[Statement]] = defaultdict(list)
+        seen: set[str] = set()
         for sentence, claims in self._claims:
+            written = self.text[slice(*sentence)].strip()
+            if written in seen:
+                continue
+            seen.add(written)
             if _readable(sentence, claims) and not denied(self.text, sentence):
                 for claim in claims:
                     found[_dimension(claim)].append(_statement(self.text, claim, claims))
@@ -120,9 +139,18 @@ def judge(text: str, claims: Sequence[Claim], source: SourceClaims, since: int =
     return [
         Finding(claim, Verdict.UNKNOWN)
         if claim.sentence in doubted
-        else _finding(_statement(text, claim, by_sentence[claim.sentence]), source)
+        else _judged(text, claim, by_sentence[claim.sentence], source)
         for claim in claims
     ] + list(_misnamed(text, claims, source, since))
+
+
+def _judged(text: str, claim: Claim, beside: Sequence[Claim], source: SourceClaims) -> Finding:
+    found = _finding(_statement(text, claim, beside), source)
+    if found.verdict is Verdict.CONTRADICTED and of_stranger(
+        text, claim, list(names(text, claim.sentence)), source.text, source.vocabulary
+    ):
+        return Finding(claim, Verdict.UNKNOWN)
+    return found
 
 
 def _readable(sentence: Span, claims: Sequence[Claim]) -> bool:
@@ -145,9 +173,17 @@ def _misnamed(text: str, claims: Sequence[Claim], source: SourceClaims, since: i
 def _statement(text: str, claim: Claim, claims: Sequence[Claim]) -> Statement:
     start, end = clause_of(text, claim, claims)
     beside = [other for other in claims if other is not claim and start <= other.span.start < end]
-    if claim.kind is Kind.QUANTITY and all(other.kind is not Kind.DATE for other in beside):
-        beside += [other for other in claims if _stands_alone(text, other, claims)]
-    return Statement(claim, subject(text, claim, claims), tuple(beside), _lead(text, claim))
+    case = case_of(text, claim, Span(start, end), claims)
+    when = times_of(text, claim, claims, Span(start, end))
+    first = claim.kind is Kind.DATE and heads(text, claim)
+    about, lead = subject(text, claim, claims), _lead(text, claim)
+    bound = claim.hedged and claim.kind is Kind.QUANTITY
+    least, most = (
+        least_and_most(text, claim.sentence, claim.span, lasts=_dimension(claim).endswith("time"))
+        if bound
+        else (False, False)
+    )
+    return Statement(claim, about, tuple(beside), lead, case, when, tuple(claims), first, least, most)
 
 
 def _lead(text: str, claim: Claim) -> str:
@@ -156,23 +192,12 @@ def _lead(text: str, claim: Claim) -> str:
     return found["word"] if found else ""
 
 
-def _stands_alone(text: str, claim: Claim, claims: Sequence[Claim]) -> bool:
-    """Whether it is a date in a clause of its own, "In 2023, ...", which dates what follows."""
-    return claim.kind is Kind.DATE and not words(
-        text, clause_of(text, claim, claims), [other.span for other in claims]
-    )
-
-
 def _dimension(claim: Claim) -> str:
     return UNITS[claim.unit].dimension if claim.unit else claim.kind.value
 
 
 def _finding(draft: Statement, source: SourceClaims) -> Finding:
-    candidates = [
-        (likeness(draft.subject, stated.subject, source.vocabulary), _agree(draft, stated), stated)
-        for stated in source.by_dimension.get(_dimension(draft.claim), ())
-        if comparable(draft.claim, stated.claim) and _may_speak_of_one(draft, stated)
-    ]
+    candidates = list(_candidates(draft, source))
     alike = max((score for score, same, _ in candidates if same is not False), default=0.0)
     contrary = max(
         ((score, stated) for score, same, stated in candidates if same is False), key=_score, default=None
@@ -187,29 +212,65 @@ def _finding(draft: Statement, source: SourceClaims) -> Finding:
     return _found(draft, Verdict.CONTRADICTED, source, contrary[1])
 
 
+def _candidates(draft: Statement, source: SourceClaims) -> Iterable[tuple[float, bool | None, Statement]]:
+    for stated in source.by_dimension.get(_dimension(draft.claim), ()):
+        if not comparable(draft.claim, stated.claim):
+            continue
+        score = likeness(draft.subject, stated.subject, source.vocabulary)
+        if score < _LEAST:
+            continue
+        same = _agree(draft, stated)
+        if _may_speak_of_one(draft, stated, same):
+            yield score + _BACKED * (same is True and _backed(draft, stated)), same, stated
+
+
+def _backed(draft: Statement, stated: Statement) -> bool:
+    """Whether what is claimed beside is the same too."""
+    beside, others = (
+        (draft.beside, stated.beside) if draft.claim.kind is Kind.DATE else (draft.when, stated.when)
+    )
+    return any(
+        agree(one, other) is True
+        for one in beside
+        for other in others
+        if one.kind is not draft.claim.kind and comparable(one, other)
+    )
+
+
 def _score(scored: tuple[float, Statement]) -> float:
     return scored[0]
 
 
 def _other_case(draft: Statement, stated: Statement) -> bool:
-    """Whether what is claimed beside differs too: growth in 2022 is not growth in 2023."""
-    kind = Kind.DATE if draft.claim.kind is Kind.QUANTITY else Kind.QUANTITY
+    """Whether what is claimed beside a date differs too: growth in 2022 is not growth in 2023."""
+    if draft.claim.kind is Kind.QUANTITY:
+        return False
+    beside, others = (draft.whole, stated.whole) if draft.heads else (draft.beside, stated.beside)
     verdicts = [
         agree(one, other)
-        for one in draft.beside
-        for other in stated.beside
-        if one.kind is kind and comparable(one, other)
+        for one in beside
+        for other in others
+        if one.kind is Kind.QUANTITY and comparable(one, other)
     ]
     return bool(verdicts) and not any(verdict is not False for verdict in verdicts)
 
 
 def _agree(draft: Statement, stated: Statement) -> bool | None:
-    return agree(draft.claim, stated.claim, one_bound=draft.lead == stated.lead)
+    return agree(
+        draft.claim, stated.claim, one_bound=draft.lead == stated.lead, least=draft.least, most=draft.most
+    )
 
 
-def _may_speak_of_one(draft: Statement, stated: Statement) -> bool:
+def _may_speak_of_one(draft: Statement, stated: Statement, same: bool | None) -> bool:
     """What has another date is another quantity; a date is right wherever the prompt has it."""
-    if draft.claim.kind is Kind.DATE and _agree(draft, stated) is not False:
+    if draft.claim.kind is Kind.DATE and opposite(draft.lead, stated.lead):
+        return False
+    contrary = same is False
+    if contrary and not one_case(draft.case, stated.case, dates=draft.claim.kind is Kind.DATE):
+        return False
+    if draft.claim.kind is Kind.QUANTITY and other_time(draft.when, stated.when or dates_among(stated.whole)):
+        return False
+    if draft.claim.kind is Kind.DATE and not contrary:
         return True
     return not _other_case(draft, stated)
 

@@ -57,8 +57,13 @@ _SHAPES = tuple(
     )
 )
 _YEAR_LEAD = re.compile(
-    r"\b(?:in|since|by|during|of|until|till|before|after|from|the year|early|late|mid|through) $",
+    r"\b(?:in|since|by|during|of|until|till|before|after|from|the year|early|late|mid|through"
+    r"|(?P<span>for)) $",
     re.IGNORECASE,
+)
+# "For 2024" names a year, "for 2024 tickets" does not.
+_CLAUSE_MAY_END = re.compile(
+    r"[.,;:!?)]|\s(?:and|but|is|was|are|were|at|to|by|from|as|in|with|while|of)\b|\s*$"
 )
 _ORDINAL_LEAD = re.compile(rf"\b(?P<ordinal>{'|'.join(_ORDINALS)})[\s-]$", re.IGNORECASE)
 _LONGEST_LEAD = 16
@@ -121,7 +126,10 @@ def _may_go_on(shape: str, rest: str) -> bool:
 def _year(match: re.Match[str], before: str, sentence: Span) -> Claim | None:
     """A year says so by the word before it: "in 1969"."""
     year = int(match["year"])
-    if not EARLIEST_YEAR <= year <= LATEST_YEAR or not _YEAR_LEAD.search(before):
+    lead = _YEAR_LEAD.search(before)
+    if not EARLIEST_YEAR <= year <= LATEST_YEAR or lead is None:
+        return None
+    if lead["span"] and not _CLAUSE_MAY_END.match(match.string, match.end()):
         return None
     hedged = _HEDGE.search(before) is not None
     return Claim(Kind.DATE, whole_year(year), "", Span(*match.span()), sentence, hedged)

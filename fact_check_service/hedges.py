@@ -27,6 +27,20 @@ _AFTER = re.compile(
     r"[ ]?(?:(?P<bound>以上|以下|以内|之内|or (?:more|less|fewer)\b)|(?P<around>左右|上下|or so\b))"
 )
 _LONGEST_HEDGE = 40
+_OVER = re.compile(r"\bover\s*$", re.IGNORECASE)
+_NOT_BELOW = re.compile(
+    r"(?:\b(?<!no )(?:more|(?:great|high|larg|long|tall)er) than|\b(?:at least|above|beyond)"
+    r"|\b(?:exceed(?:s|ed|ing)?|minimum of)"
+    r"|\b(?:is|was|are|were|be|took|takes|lasts?|lasted|of|with) over"
+    r"|(?<!不)(?:超过|超出|多于|高于|大于)|不低于|不少于|至少|最少|突破|[超逾]|下限为?)\s*$",
+    re.IGNORECASE,
+)
+_NOT_ABOVE = re.compile(
+    r"(?:\b(?:(?:less|fewer|(?:low|small|short)er|no more) than|below|at most|up to|nearly|almost|maximum of)"
+    r"|\b(?:is|was|are|were|be|took|takes|lasts?|lasted|of|in|costs?) under"
+    r"|少于|低于|小于|不到|不足|不超过|不多于|至多|最多|将近|接近|上限为?)\s*$",
+    re.IGNORECASE,
+)
 # One of these ends what stands before a hedged number: most numbers are done with here.
 _LAST_WORDS = listed(
     "than over above under below beyond within most least to nearly almost exceed exceeds exceeded"
@@ -52,6 +66,19 @@ def hedges(text: str, sentence: Span, span: Span) -> Hedges:
     if after is None:
         return found
     return Hedges(found.bound or after["bound"] is not None, found.around or after["around"] is not None)
+
+
+def least_and_most(text: str, sentence: Span, span: Span, *, lasts: bool) -> tuple[bool, bool]:
+    """Whether the words around the number say that it is the least, or the most, that can be.
+
+    What ``lasts`` may go on "over ten years" that are exact.
+    """
+    before = text[max(sentence.start, span.start - _LONGEST_HEDGE) : span.start]
+    behind = text[span.end : min(span.end + 8, sentence.end)].lstrip()
+    over = not lasts and _OVER.search(before) is not None
+    least = over or _NOT_BELOW.search(before) is not None or behind.startswith(("以上", "or more"))
+    most = _NOT_ABOVE.search(before) is not None or behind.startswith(("以下", "以内", "or less", "or fewer"))
+    return least, most
 
 
 def _before(before: str) -> Hedges:

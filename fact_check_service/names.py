@@ -41,7 +41,7 @@ _ORGANISATION_WORDS = listed(
     " Foundation"
     " Museum Union Party Court Laboratory Laboratories Labs Systems Technologies Airlines Motors"
     " Energy Press"
-    " Partners Capital Reserve Organization Organisation Authority Club Society Library"
+    " Partners Capital Trust Fund Reserve Organization Organisation Authority Club Society Library"
 )
 _PLACE_WORDS = listed(
     "City County Island Islands River Lake Mountain Mountains Valley Bay Street Avenue Road Park"
@@ -69,18 +69,23 @@ _CHINESE_BREAK = "该本贵各的了在是和与为由于对向从到及或及�
 _CHINESE_ORGANISATION = re.compile(
     r"(?:公司|集团|银行|大学|学院|医院|研究所|研究院|委员会|协会|基金会|法院|出版社|博物馆|图书馆|中学|小学|证券|航空|俱乐部)"
 )
-_CHINESE_PLACE = re.compile(r"(?:自治区|特别行政区|省|市|县|镇|山|河|湖|岛|港|机场|大桥|车站)")
+_CHINESE_PLACE = re.compile(
+    r"(?:自治区|特别行政区|省|(?<![城上超股楼夜])市|县|(?<!城)镇|山|河|湖|岛|港|机场|大桥|车站)"
+)
 _SURNAMES = (
     "王李张刘陈杨赵黄周吴徐孙胡朱高林何郭马罗梁宋郑谢韩唐冯于董萧程曹袁邓许傅沈曾彭吕苏卢蒋蔡贾丁魏薛叶阎余潘杜"
     "戴夏钟汪田任姜范方石姚谭廖邹熊金陆郝孔白崔康毛邱秦江史顾侯邵孟龙万段雷钱汤尹黎易常武乔贺赖龚文"
 )
 _CHINESE_TITLE = (
-    r"(?:总裁|董事长|主席|总统|总理|部长|省长|市长|教授|博士|院长|校长|行长|经理|总监|首席执行官|首席财务官|创始人"
+    r"(?:[\u4e00-\u9fff]学家|画家|诗人|探险家|企业家|总裁|董事长|主席|总统|总理|部长|省长|市长|教授|博士|院长|校长|行长|经理|总监|首席执行官|首席财务官|创始人"
     r"|作者|作家|导演|记者|教练|院士|书记|会长|秘书长|发言人|设计师|建筑师|工程师)"
 )
 _CHINESE_PERSON = re.compile(
-    rf"{_CHINESE_TITLE}[是为：:]?(?P<after>[{_SURNAMES}]{_HAN}{{1,2}}?)(?=[，。、；：）\s]|[于在说称表指宣和与是为任的出认将]|$)"
+    rf"{_CHINESE_TITLE}[是为：:]?(?P<after>[{_SURNAMES}]{_HAN}{{1,2}}?)(?=[，。、；：）\s]|[于在说称表指宣和与是为任的出认将率带领从由曾获生当被以等对向]|$)"
     rf"|(?P<before>[{_SURNAMES}]{_HAN}{{1,2}}?)(?=(?:先生|女士|{_CHINESE_TITLE}|担任|出任|表示|指出|出生于|创立|创办|[（(]))"
+)
+_CHINESE_DESTINATION = re.compile(
+    rf"(?:生于|卒于|位于|坐落于|迁[至往到]|搬[至到]|设[在于]|抵达|前往|总部在)(?P<place>{_HAN}{{2,3}})(?=[，。、；：）\s])"
 )
 _LONGEST_CHINESE, _SHORTEST_STEM = 12, 2
 
@@ -131,6 +136,8 @@ def _chinese(text: str, sentence: Span) -> Iterator[Span]:
             start = _begin(text, sentence, match.start())
             if match.start() - start >= _SHORTEST_STEM:
                 yield Span(start, match.end())
+    for match in _CHINESE_DESTINATION.finditer(text, *sentence):
+        yield Span(*match.span("place"))
     for match in _CHINESE_PERSON.finditer(text, *sentence):
         yield Span(*match.span("after" if match["after"] else "before"))
 

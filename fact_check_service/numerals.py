@@ -54,7 +54,7 @@ _COUNT = (
 _POWER = "hundred|thousand|million|billion|trillion"
 _WORDS = re.compile(
     rf"(?<![\w-])(?:(?P<article>an?\s)(?={_POWER}\b)|(?=(?:{_COUNT})\b))"
-    rf"(?P<whole>(?:{_COUNT}|{_POWER})(?:(?:\s|-|\sand\s)(?:{_COUNT}|{_POWER})\b){{0,12}}+)"
+    rf"(?P<whole>(?:{_COUNT}|{_POWER})\b(?:(?:\s|-|\sand\s)(?:{_COUNT}|{_POWER})\b){{0,12}}+)"
     rf"(?:\spoint(?P<decimals>(?:\s(?:{'|'.join(_DIGIT_WORDS)})\b){{1,8}}+)(?:\s(?P<scale>{'|'.join(SCALES)})\b)?+)?+"
     r"|(?<![\w-])(?P<part>(?:one[\s-])?half(?=\s(?:of\s)?an?\s|[\s-])|(?:an?\s|one[\s-])?quarter(?=\s(?:of\s)?an?\s|[\s-])"
     r"|three[\s-]quarters(?=\sof\s))(?:\s(?:of\s)?an?)?(?=[\s-](?:percentage[\s-])?point)",

@@ -52,6 +52,8 @@ def _one_unit(low: Measured, high: Measured) -> bool:
     """ "$5–6 million" has its currency in front, "3–5 kg" its unit behind."""
     if low.numeral.currency and not high.unit:
         return True
+    if high.numeral.currency and not low.numeral.currency:
+        return False
     return high.unit != "" and low.unit in {"", high.unit}
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from rapidfuzz import fuzz, process
 
 from fact_check_service.claims import Claim
-from fact_check_service.sentences import Span
+from fact_check_service.sentences import Span, sentences
 from fact_check_service.vocabulary import (
     CHINESE_SENSES,
     OPPOSITES,
@@ -31,17 +31,27 @@ _INFLECTION = re.compile(r"^(\w{3,}?)(?:ing|ed|(?<=[sxz])es|(?<=[cs]h)es|s)$")
 _ALIKE = 85
 _SHORTEST_FUZZY = 5
 _FAR_WEIGHT, _FAR_MATCH, _ELSEWHERE = 0.3, 0.6, 0.5
+_HEAD_MATCH = 0.9
 _BACKWARDS = 0.3
+_PRONOUN = re.compile(r"\s*(?:(?:It|He|She|They|Its|His|Her|Their|This)\b|[该它其他她])")
+_RELATIONS = frozenset(SENSES.values()) | frozenset(CHINESE_SENSES.values())
+_LONGEST_HEAD, _FARTHEST_BEFORE = 3, 200
+_ONLY_ELSEWHERE = 0.75
 _OF_SOMETHING_NEW = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The words of a claim's clause, the first of them, and those of the rest of its sentence."""
+    """The words of a claim's clause, the first of them, and those of the rest of its sentence.
+
+    A clause that has only words for a relation, "and weighs 168 g", is of what its sentence begins with, or
+    the one before it where that is a pronoun: then ``head`` has the words for it.
+    """
 
     near: frozenset[str]
     far: frozenset[str]
     first: str
+    head: frozenset[str] = frozenset()
 
 
 def subject(text: str, claim: Claim, others: Sequence[Claim]) -> Subject:
@@ -50,7 +60,18 @@ def subject(text: str, claim: Claim, others: Sequence[Claim]) -> Subject:
     spans = [other.span for other in others]
     everything = _words(text, claim.sentence, spans)
     near = _words(text, clause, spans) or everything
-    return Subject(frozenset(near), frozenset(everything) - frozenset(near), near[0] if near else "")
+    far = frozenset(everything) - frozenset(near)
+    if not near or not _RELATIONS.issuperset(near):
+        return Subject(frozenset(near), far, near[0] if near else "")
+    head = _before(text, claim.sentence) if _PRONOUN.match(text, *claim.sentence) else everything
+    return Subject(frozenset(near), far, head[0] if head else near[0], frozenset(head[:_LONGEST_HEAD]))
+
+
+def _before(text: str, sentence: Span) -> list[str]:
+    """The words of the sentence before this one."""
+    start = max(0, sentence.start - _FARTHEST_BEFORE)
+    spans = list(sentences(text[start : sentence.start]))
+    return _words(text, Span(start + spans[-1].start, start + spans[-1].end), ()) if spans else []
 
 
 def clause_of(text: str, claim: Claim, others: Sequence[Claim]) -> Span:
@@ -105,7 +126,10 @@ def likeness(draft: Subject, source: Subject, document: frozenset[str]) -> float
         return 0.0
     everything = source.near | source.far
     characters = frozenset("".join(everything))
-    near = [_match(word, source.near, everything, document, characters) for word in draft.near]
+    near = [
+        max(_match(word, source.near, everything, document, characters), _HEAD_MATCH * (word in source.head))
+        for word in draft.near
+    ]
     if not any(near) or not source.near:
         return 0.0
     far = [_match(word, everything, everything, document, characters) for word in draft.far]
@@ -114,7 +138,11 @@ def likeness(draft: Subject, source: Subject, document: frozenset[str]) -> float
     covering = sum(word in drafted for word in source.near) / len(source.near)
     alike = (1 - _BACKWARDS) * covered + _BACKWARDS * covering
     # A clause that begins with what the document never mentions is about that; Chinese shows no word's end.
-    new = draft.first.isascii() and not _match(draft.first, source.near, everything, document, characters)
+    new = draft.first.isascii() and not _match(
+        draft.first, source.near | source.head, everything, document, characters
+    )
+    if max(near) <= _ELSEWHERE:
+        alike *= _ONLY_ELSEWHERE
     return alike * _OF_SOMETHING_NEW if new else alike
 
 

@@ -29,7 +29,8 @@ _ENGLISH = {
     " increasing lift"
     " lifted lifts rise rises rose risen rising grew grow grows grown growth climb climbed jumped"
     " gained surged up",
-    "cut": "cut cuts cutting lower lowered lowers lowering reduce reduced reduces reducing"
+    "cut": "lost lose loses losing shed sheds shrank shrink"
+    " cut cuts cutting lower lowered lowers lowering reduce reduced reduces reducing"
     " reduction decline"
     " declined declines fell fall falls fallen falling drop dropped drops decrease decreased"
     " decreases down slashed trimmed",
@@ -54,6 +55,7 @@ _ENGLISH = {
     "buy": "buy bought buys acquire acquired acquires acquisition purchase purchased",
     "launch": "launch launched launches release released releases unveiled introduced",
     "expire": "expire expires expiry deadline due",
+    "mean": "mean average averaged averages averaging",
     "maximum": "maximum max highest peak top",
     "minimum": "minimum min lowest",
     "student": "student students pupils enrolled enrolment enrollment",

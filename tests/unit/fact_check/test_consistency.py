@@ -58,10 +58,49 @@ def test_the_same_value_in_other_words_is_supported(prompt: str, text: str) -> N
         ("The plant exports 60% of its output.", "The plant imports 20% of its output."),
         ("Of 12,000 trees planted, 9,000 survived.", "9,000 trees survived."),
         ("Germany has 84 million people.", "Italy has 59 million people."),
+        ("The Corran bridge is 1.2 km long.", "The nearby Sully bridge is 800 m long."),
+        ("大厦高318米，1997年竣工。", "旁边的电视塔高468米。"),
+        ("Arden Steel employs 12,400 people.", "Nordvale Steel sells wire and employs 8,000 people."),
+        ("The Lumen S costs $249.", "The Lumen Z costs $599."),
+        ("Unemployment fell to 4.2 percent.", "Economists had expected unemployment of 4.5 percent."),
+        ("公司2023年营收为52亿元。", "分析师此前预计公司营收为55亿元。"),
+        ("The tower is 212 metres tall.", "The tower is 12 metres taller than the cathedral."),
+        ("She won in 14 minutes 38 seconds.", "She won by twelve seconds."),
+        ("Rainfall was 83 mm in June.", "Rainfall was 61 mm in July."),
+        ("Rainfall was 83 mm in June.", "Rainfall was well above the average of 54 mm."),
+        ("In 2023 the province had 46.5 million people.", "In 2013 the province had 47.1 million people."),
+        ("2023年末该省人口为4650万人。", "2013年该省城镇化率为48.3%，人口为4710万人。"),
+        ("The plan costs $9. The case costs $39 and weighs 80 g.", "It weighs 80 g and costs $39."),
     ],
 )
 def test_what_may_both_be_true_is_not_contradicted(prompt: str, text: str) -> None:
     assert "contradicted" not in {verdict for _, verdict in verdicts(prompt, text)}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "claim"),
+    [
+        ("The museum drew 640,000 visitors.", "The museum drew over 700,000 visitors.", "700,000"),
+        ("The museum drew 640,000 visitors.", "The museum drew fewer than 600,000 visitors.", "600,000"),
+        ("官军损失约一千八百人。", "官军损失超过两千五百人。", "两千五百人"),
+        ("The court may hear it within eighteen hours.", "It is heard within eighty hours.", "eighty hours"),
+        ("租期自2023年5月1日至2026年4月30日。", "租期自2023年5月1日至2028年4月30日。", "2028年4月30日"),
+        (
+            "Profit rose from $3 million to $5 million.",
+            "Profit rose from $3 million to $7 million.",
+            "$7 million",
+        ),
+        (
+            "ECB staff: the European Central Bank cut its rate by 25bp.",
+            "The ECB cut its rate by 50bp.",
+            "50bp",
+        ),
+    ],
+)
+def test_a_bound_an_end_or_a_rise_that_the_prompt_rules_out_is_contradicted(
+    prompt: str, text: str, claim: str
+) -> None:
+    assert verdicts(prompt, f"{text}\n")[-1] == (claim, "contradicted")
 
 
 def test_a_value_of_another_subject_of_the_prompt_is_contradicted() -> None:
@@ -80,6 +119,12 @@ def test_a_value_of_another_year_is_contradicted_and_not_the_year() -> None:
     [
         ("Satya Nadella is the CEO of Microsoft.", "Tim Cook is the CEO of Microsoft.", "Tim Cook"),
         ("公司董事长张伟宣布扩建。", "公司董事长李强宣布扩建。", "李强"),
+        (
+            "The expedition left under Edwin Marlowe.",
+            "The expedition left under Edwin Marwood.",
+            "Edwin Marwood",
+        ),
+        ("研究所迁至苏州。", "研究所迁至常州。", "常州"),
     ],
 )
 def test_another_name_in_the_place_of_one_is_contradicted(prompt: str, text: str, name: str) -> None:
