@@ -82,7 +82,6 @@ SPECULATION: list[tuple[dict[str, Any], SpeculationParams]] = [
             )
         ),
     ),
-    ({"trace": True}, SpeculationParams(trace=True)),
     ({"tree_width": 8}, SpeculationParams(tree_width=8)),
     ({"fact_check": "annotate"}, SpeculationParams(fact_check=FactCheck.ANNOTATE)),
     ({"fact_check": "off"}, SpeculationParams()),
