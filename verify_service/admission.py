@@ -155,6 +155,8 @@ class Admission:
             )
         self._check_ids(request.sampling.logit_bias, "logit_bias")
         self._check_ids(request.stopping.stop_token_ids, "stop_token_ids")
+        if request.speculation.trace:
+            raise InvalidRequest("answers have no trace yet", field="speculation.trace")
         if request.speculation.fact_check is not FactCheck.OFF and not self.fact_checks:
             raise InvalidRequest("this deployment has no fact check", field="speculation.fact_check")
 
