@@ -47,6 +47,7 @@ def _ports() -> Ports:
         "verify": "TANDEM_VERIFY_PORT",
         "draft": "TANDEM_DRAFT_PORT",
         "valkey": "TANDEM_VALKEY_PORT",
+        "router_metrics": "TANDEM_ROUTER_METRICS_PORT",
     }
     given = {name: os.environ.get(variable, "") for name, variable in moved.items()}
     # A value that is no port is left for the service itself to refuse, by name.
