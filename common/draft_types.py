@@ -18,6 +18,11 @@ class SparseDistribution:
     token_ids: tuple[int, ...]
     probabilities: tuple[float, ...]
 
+    @classmethod
+    def certain(cls, token_id: int) -> SparseDistribution:
+        """One-hot."""
+        return cls((token_id,), (1.0,))
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -51,6 +56,12 @@ class Block:
     def tree(self) -> tuple[int, ...]:
         """``parents``, spelled out for a chain too."""
         return self.parents or trees.chain(len(self.token_ids))
+
+    def distribution_of(self, node: int) -> SparseDistribution:
+        """As declared; a guess that came without one is certain."""
+        if self.distributions:
+            return self.distributions[node]
+        return SparseDistribution.certain(self.token_ids[node])
 
     def source_of(self, node: int) -> str:
         """Who made a guess: ``source``, and which of the sources in it where the block says so."""

@@ -16,6 +16,7 @@ from common import logging, streams
 from common.draft_types import Block
 from draft_service import metrics
 from draft_service.session import Session
+from draft_service.sources.kv import common_prefix
 
 _QUEUE = 1000
 _TAIL_TOKENS = 64
@@ -114,9 +115,7 @@ def record(decoder: Decoder, session: Session, block: Block) -> streams.DraftRec
 def _first_unpublished(session: Session) -> int:
     """The first token of the answer that no record held: the target decided otherwise there, or went on."""
     base, guesses = session.published or (0, ())
-    said = session.tokens[base : base + len(guesses)]
-    agreed = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(said, guesses, strict=False))
-    return max(session.prompt_length, base + len(list(agreed)))
+    return max(session.prompt_length, base + common_prefix(session.tokens[base:], guesses))
 
 
 def _whole_length(text: str, longest: int) -> int:

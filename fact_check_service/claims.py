@@ -73,6 +73,14 @@ class Claim:
     step: Fraction = Fraction(0)
 
 
+LONGEST_SENTENCE, MOST_CLAIMS = 2_000, 40
+
+
+def is_sentence(sentence: Span, claims: Sequence[Claim]) -> bool:
+    """What is very long or all numbers is a list, of which nobody can tell what belongs to what."""
+    return sentence.end - sentence.start <= LONGEST_SENTENCE and len(claims) <= MOST_CLAIMS
+
+
 Extractor = Callable[[str, Span], Iterator[Claim]]
 """Yields the claims of one kind in one sentence of a text.
 

@@ -13,7 +13,7 @@ from fact_check_service.agreement import agree, comparable
 from fact_check_service.cases import Case, case_of, one_case
 from fact_check_service.checks.base import EXTRACTORS, Finding
 from fact_check_service.checks.base import MAX_CHARACTERS as LONGEST_TEXT
-from fact_check_service.claims import Claim, Kind, Verdict, extract
+from fact_check_service.claims import Claim, Kind, Verdict, extract, is_sentence
 from fact_check_service.doubt import denied
 from fact_check_service.hedges import least_and_most
 from fact_check_service.name_consistency import Named, contradicting, named, of_stranger
@@ -31,7 +31,6 @@ MAX_CHARACTERS = 65_536
 """Only the end of a longer prompt is looked at: what is asked stands there."""
 
 _LONGEST_EVIDENCE = 400
-_LONGEST_SENTENCE, _MOST_CLAIMS = 2_000, 40
 _ALIKE = 0.6
 # Where no other value comes near there is none that the draft could mean instead.
 _ALIKE_IF_ALONE = 0.5
@@ -81,7 +80,7 @@ class SourceClaims:
             if written in seen:
                 continue
             seen.add(written)
-            if _readable(sentence, claims) and not denied(self.text, sentence):
+            if is_sentence(sentence, claims) and not denied(self.text, sentence):
                 for claim in claims:
                     found[_dimension(claim)].append(_statement(self.text, claim, claims))
         return found
@@ -103,7 +102,7 @@ class SourceClaims:
         return [
             named(self.text, name, claims.get(sentence, ()))
             for sentence in self._sentences
-            if _readable(sentence, claims.get(sentence, ()))
+            if is_sentence(sentence, claims.get(sentence, ()))
             for name in names(self.text, sentence)
         ]
 
@@ -134,7 +133,7 @@ def judge(text: str, claims: Sequence[Claim], source: SourceClaims, since: int =
     doubted = {
         sentence
         for sentence, claims in by_sentence.items()
-        if not _readable(sentence, claims) or denied(text, sentence)
+        if not is_sentence(sentence, claims) or denied(text, sentence)
     }
     return [
         Finding(claim, Verdict.UNKNOWN)
@@ -153,15 +152,10 @@ def _judged(text: str, claim: Claim, beside: Sequence[Claim], source: SourceClai
     return found
 
 
-def _readable(sentence: Span, claims: Sequence[Claim]) -> bool:
-    """Whether it is a sentence: what is very long or all numbers costs much and says nothing."""
-    return sentence.end - sentence.start <= _LONGEST_SENTENCE and len(claims) <= _MOST_CLAIMS
-
-
 def _misnamed(text: str, claims: Sequence[Claim], source: SourceClaims, since: int) -> Iterable[Finding]:
     for sentence in sentences(text, max(0, len(text) - LONGEST_TEXT)):
         beside = [claim for claim in claims if claim.sentence == sentence]
-        if sentence.end <= since or not _readable(sentence, beside) or denied(text, sentence):
+        if sentence.end <= since or not is_sentence(sentence, beside) or denied(text, sentence):
             continue
         for name in names(text, sentence):
             drafted = named(text, name, beside)

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 
 from fact_check_service.agreement import agree, comparable
 from fact_check_service.checks.base import Finding
-from fact_check_service.claims import Claim, Kind, Verdict
+from fact_check_service.claims import Claim, Kind, Verdict, is_sentence
 from fact_check_service.doubt import denied
 from fact_check_service.names import names
 from fact_check_service.sentences import Span
 from fact_check_service.subjects import clause_of, words
-
-LONGEST_SENTENCE, MOST_CLAIMS = 2_000, 40
-"""What is longer, or has more claims, is a list, of which nobody can tell what belongs to what."""
 
 # A change, a share or a part is not the value itself; nor is what was, or will be, or belongs to another.
 _ANOTHER_VALUE = re.compile(
@@ -66,8 +63,7 @@ def judge(
 
 def readable(text: str, sentence: Span, claims: Sequence[Claim]) -> bool:
     """Whether it states something that can be told apart from the rest."""
-    short = sentence.end - sentence.start <= LONGEST_SENTENCE and len(claims) <= MOST_CLAIMS
-    return short and not denied(text, sentence)
+    return is_sentence(sentence, claims) and not denied(text, sentence)
 
 
 class _Sentence:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from common.draft_types import Block
 from common.streams import LAST_BLOCK, Flag, TagRecord
@@ -40,11 +40,10 @@ class FactCheckSession:
 
     def __init__(self, mode: FactCheck) -> None:
         self.mode = mode
-        self._blocks: OrderedDict[_Key, Block] = OrderedDict()
-        self._tags: OrderedDict[_Key, TagRecord] = OrderedDict()
-        self._decided: OrderedDict[_Key, None] = OrderedDict()
+        self._blocks: dict[_Key, Block] = {}
+        self._tags: dict[_Key, TagRecord] = {}
+        self._decided: dict[_Key, None] = {}
         self._flags: list[_DraftedFlag] = []
-        self._seen: dict[tuple[int, int, str], None] = {}
         self._said: dict[tuple[int, int, str], None] = {}
         self._changed = asyncio.Event()
 
@@ -67,8 +66,7 @@ class FactCheckSession:
     def decide(self, block: Block) -> None:
         """The block is verified now, with the verdict that is there."""
         self._decided[block.block_id, block.base_length] = None
-        while len(self._decided) > _MOST_BLOCKS:
-            self._decided.popitem(last=False)
+        _bound(self._decided)
 
     def _match(self, key: _Key) -> None:
         block, tag = self._blocks.get(key), self._tags.get(key)
@@ -77,23 +75,18 @@ class FactCheckSession:
                 self._add_flag(block, flag)
             del self._blocks[key]
             self._changed.set()
-        for kept in (self._blocks, self._tags):
-            while len(kept) > _MOST_BLOCKS:
-                kept.popitem(last=False)
+        _bound(self._blocks)
+        _bound(self._tags)
         del self._flags[:-_MOST_BLOCKS]
 
     def _add_flag(self, block: Block, flag: Flag) -> None:
-        """Note a claim once, in however many blocks it is drafted."""
+        """Note where a claim stands, and what of it was drafted."""
         first, end = max(flag.first_token, 0), min(max(flag.end_token, 0), len(block.token_ids))
         start = block.base_length + min(flag.first_token, len(block.token_ids))
         drafted = block.token_ids[first:end]
         stop = block.base_length + (end if drafted else min(flag.end_token, 0))
-        claim = (start, stop, f"{flag.rule} {drafted}")
-        if start < stop and claim not in self._seen:
-            self._seen[claim] = None
-            at = stop - len(drafted)
-            self._flags.append(_DraftedFlag(max(start, 0), stop, at, drafted, flag))
-        _bound(self._seen)
+        if start < stop:
+            self._flags.append(_DraftedFlag(max(start, 0), stop, stop - len(drafted), drafted, flag))
 
     def has_tag(self, block: Block) -> bool:
         return (block.block_id, block.base_length) in self._tags
@@ -122,7 +115,7 @@ class FactCheckSession:
         )
 
     def _is_new(self, found: _DraftedFlag) -> bool:
-        """Whether the claim has not been annotated, as drafted or as committed text."""
+        """Whether it was not annotated yet: a claim may be drafted in several blocks, and then committed."""
         claim = (found.start, found.end, found.flag.rule)
         if claim in self._said:
             return False
@@ -141,6 +134,7 @@ class FactCheckSession:
             return
 
 
-def _bound(kept: dict[tuple[int, int, str], None]) -> None:
+def _bound(kept: dict[Any, Any]) -> None:
+    """Only the latest stay."""
     while len(kept) > _MOST_BLOCKS:
         del kept[next(iter(kept))]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from common import trees
 from common.draft_types import SparseDistribution
-from draft_service.sources.base import Guess, certain
+from draft_service.sources.base import Guess
 from draft_service.sources.standing import parents_of
 
 Path = tuple[int, ...]
@@ -51,7 +51,7 @@ def _beliefs(guess: Guess) -> Mapping[Path, SparseDistribution]:
     """By the guesses before; a source that does not say was certain of its first one."""
     found: dict[Path, SparseDistribution] = {}
     for node, parent in enumerate(parents_of(guess)):
-        said = guess.shown[node] if guess.shown else certain(guess.token_ids[node])
+        said = guess.shown[node] if guess.shown else SparseDistribution.certain(guess.token_ids[node])
         found.setdefault(_path(guess, parent), said)
     return found
 

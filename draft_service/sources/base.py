@@ -31,10 +31,6 @@ class Guess:
 NOTHING = Guess()
 
 
-def certain(token_id: int) -> SparseDistribution:
-    return SparseDistribution((token_id,), (1.0,))
-
-
 class Source(Protocol):
     """Guesses for all waiting sessions at once.
 

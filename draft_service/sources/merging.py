@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from common import trees
 from common.draft_types import SparseDistribution
-from draft_service.sources.base import NOTHING, Guess, certain
+from draft_service.sources.base import NOTHING, Guess
 from draft_service.sources.standing import Standing, confidence, parents_of
 
 
@@ -117,8 +117,9 @@ def _chain(proposals: Sequence[Proposal], count: int) -> Guess:
             token_ids += guess.token_ids[start:]
             beliefs += proposal.beliefs[start:]
             sources += [proposal.source] * (len(token_ids) - start)
-            declared += guess.distributions[start:] or map(certain, guess.token_ids[start:])
-            shown += guess.shown[start:] or map(certain, guess.token_ids[start:])
+            certain = [SparseDistribution.certain(token_id) for token_id in guess.token_ids[start:]]
+            declared += guess.distributions[start:] or certain
+            shown += guess.shown[start:] or certain
     return Guess(
         token_ids[:count],
         tuple(declared[:count]) if any(proposal.guess.distributions for proposal in proposals) else (),
@@ -183,11 +184,11 @@ class _Tree:
         drawn = any(node.q for node in nodes)
         return Guess(
             tuple(node.token_id for node in nodes),
-            tuple(node.q or certain(node.token_id) for node in nodes) if drawn else (),
+            tuple(node.q or SparseDistribution.certain(node.token_id) for node in nodes) if drawn else (),
             tuple(node.belief for node in nodes),
             tuple(places[node.parent] for node in nodes if node.parent),
             tuple(node.source for node in nodes),
-            tuple(node.shown or certain(node.token_id) for node in nodes)
+            tuple(node.shown or SparseDistribution.certain(node.token_id) for node in nodes)
             if any(node.shown for node in nodes)
             else (),
         )

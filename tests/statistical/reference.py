@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from common.types import SamplingParams
 
+PROMPT = (5, 9, 33, 12, 5)
 Array = NDArray[np.float64]
 Allows = Callable[[tuple[int, ...], int], bool]
 """Whether a token may follow the output so far."""

@@ -17,8 +17,7 @@ from tests.statistical import drafts
 from tests.statistical.drafts import InProcessDraft, InProcessTreeDraft
 from tests.statistical.engines import count_outcomes
 from tests.statistical.reference import Target
-from tests.statistical.test_distribution import PROMPT, chi_square
-from tests.support.models import tiny_model
+from tests.statistical.test_distribution import chi_square
 from tests.unit.verify.support import counting
 from verify_service.drafts import confidence
 from verify_service.drafts.control.throughput import Throughput
@@ -29,16 +28,6 @@ SAMPLES = 2000
 PARAMS = SamplingParams(temperature=0.6)
 LEAST = 0.6
 SURE, UNSURE = 0.9, 0.1
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return tiny_model(seed=3)
-
-
-@pytest.fixture(scope="module")
-def target(model: Any) -> Target:
-    return Target(model, PROMPT)
 
 
 def revealing(block: Block) -> Block:

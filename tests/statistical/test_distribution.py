@@ -17,11 +17,10 @@ from tests.statistical import drafts
 from tests.statistical.drafts import InProcessDraft, InProcessTreeDraft
 from tests.statistical.engines import ANSWER, TO_THE_END, count_outcomes
 from tests.statistical.reference import Allows, Array, Target
-from tests.support.models import tiny_model, tiny_tokenizer
+from tests.support.models import tiny_tokenizer
 from verify_service.acceptance import ACCEPTANCE, Acceptance, TargetRows, Verdict, accept_rejection
 
 SAMPLES = 2000
-PROMPT = (5, 9, 33, 12, 5)
 PARAMETERS = {
     "plain": SamplingParams(temperature=0.6),
     "top-k": SamplingParams(temperature=0.9, top_k=5),
@@ -41,16 +40,6 @@ TREE_CASES = [
     ("top-p", "bad"),
     ("bias", "one-hot"),
 ]
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return tiny_model(seed=3)
-
-
-@pytest.fixture(scope="module")
-def target(model: Any) -> Target:
-    return Target(model, PROMPT)
 
 
 def make_draft(

@@ -14,11 +14,10 @@ from tests.statistical import drafts
 from tests.statistical.drafts import InProcessDraft, InProcessTreeDraft
 from tests.statistical.engines import count_outcomes
 from tests.statistical.reference import Target
-from tests.statistical.test_distribution import PROMPT, chi_square
-from tests.support.models import tiny_model
+from tests.statistical.test_distribution import chi_square
 from tests.support.offered import offered
 from tests.unit.verify.support import counting
-from verify_service.drafts.hub import DraftHub
+from verify_service.drafts import hub
 from verify_service.sequence import Sequence
 from verify_service.validators.vetting import Vetting
 
@@ -27,16 +26,6 @@ PARAMS = SamplingParams(temperature=0.6)
 REVEALING = (ValidatorChoice("revealing"),)
 PATIENT = 20.0
 DRAFTS = {"chains": (InProcessDraft, 1), "trees": (InProcessTreeDraft, 3)}
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return tiny_model(seed=3)
-
-
-@pytest.fixture(scope="module")
-def target(model: Any) -> Target:
-    return Target(model, PROMPT)
 
 
 @pytest.fixture(autouse=True)
@@ -86,9 +75,9 @@ async def test_a_validator_that_looks_at_the_drawn_token_leaves_the_distribution
 async def test_the_chi_square_notices_sampled_guesses_that_keep_their_q(
     model: Any, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def keeping(hub: DraftHub, block: Block, sequence: Sequence) -> Block:
+    def keeping(block: Block, sequence: Sequence) -> Block:
         return block
 
-    monkeypatch.setattr(DraftHub, "_honest", keeping)
+    monkeypatch.setattr(hub, "honest", keeping)
     draft = InProcessDraft(target, drafts.good)
     assert await p_value(model, target, Mode.REJECTION, draft, width=1, samples=2 * SAMPLES) < 1e-6

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar
 from annotated_types import Interval
 
 from common.draft_types import Block
-from verify_service.acceptance.strict import agreeing
+from verify_service.acceptance.keyed import follow
+from verify_service.acceptance.strict import followed
 from verify_service.acceptance.target import TargetRows, Verdict
 
 
@@ -20,7 +21,5 @@ class Run:
     least: Annotated[int, Interval(ge=1, le=64)] = 3
 
     def accept(self, target: TargetRows, block: Block, seed: int) -> Verdict:
-        nodes = agreeing(target, block)
-        if len(nodes) < self.least:
-            nodes = ()
-        return Verdict(nodes, target.choice(nodes[-1] + 1 if nodes else 0, seed))
+        nodes = follow(block, target.top).nodes
+        return followed(target, nodes if len(nodes) >= self.least else (), seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from common import trees
 from common.draft_types import Block
 from verify_service.acceptance.target import TargetRows, Verdict
@@ -14,13 +16,18 @@ def accept_keyed(target: TargetRows, block: Block, seed: int) -> Verdict:
     whatever was drafted, so they depend on nothing but the target, the prompt, the parameters and ``seed``.
     With temperature 0 the choice is the argmax.
     """
+    return follow(block, lambda row: target.choice(row, seed))
+
+
+def follow(block: Block, chosen: Callable[[int], int]) -> Verdict:
+    """The branch of a block that holds what is ``chosen`` row by row, as far as it goes."""
     following = trees.children(block.tree)
     nodes: list[int] = []
     row = 0
     while True:
-        own = target.choice(row, seed)
-        chosen = next((node for node in following[row] if block.token_ids[node] == own), None)
-        if chosen is None:
+        own = chosen(row)
+        node = next((node for node in following[row] if block.token_ids[node] == own), None)
+        if node is None:
             return Verdict(tuple(nodes), own)
-        nodes.append(chosen)
-        row = chosen + 1
+        nodes.append(node)
+        row = node + 1

@@ -65,7 +65,7 @@ class Place:
 
     def divergence(self, temperature: float = COMMON_TEMPERATURE) -> float:
         """``normalised_kl`` of what the draft believed here."""
-        return normalised_kl(believed(self.block, self.node), self.logprobs(temperature))
+        return normalised_kl(self.block.distribution_of(self.node), self.logprobs(temperature))
 
 
 Stands = Callable[[Place], bool]
@@ -90,13 +90,6 @@ def accept_where(target: TargetRows, block: Block, seed: int, stands: Stands) ->
 
 def allowed(place: Place) -> bool:
     return bool(place.logprobs()[place.guess] > -math.inf)
-
-
-def believed(block: Block, node: int) -> SparseDistribution:
-    """What the draft believed before a guess; one that does not say was certain."""
-    if block.distributions:
-        return block.distributions[node]
-    return SparseDistribution((block.token_ids[node],), (1.0,))
 
 
 def normalised_kl(draft: SparseDistribution, target: Tensor) -> float:

@@ -43,16 +43,14 @@ def make(choice: PolicyChoice, resources: Resources) -> Policy | None:
         InvalidRequest: for a name that is not known, or naming the parameter that is wrong.
     """
     if choice.name == LOSSLESS:
-        kind, given = None, dict[str, Any]()
-    else:
-        kind = _POLICIES.get(choice.name)
-        if kind is None:
-            known = ", ".join((LOSSLESS, *NAMES))
-            raise InvalidRequest(f"{_FIELD}: {choice.name!r} is none of {known}", field=_FIELD)
-        given = _resources(choice.name, kind, resources)
-    _refuse_unknown(choice, kind, given)
-    if kind is None:
+        _refuse_unknown(choice, set())
         return None
+    kind = _POLICIES.get(choice.name)
+    if kind is None:
+        known = ", ".join((LOSSLESS, *NAMES))
+        raise InvalidRequest(f"{_FIELD}: {choice.name!r} is none of {known}", field=_FIELD)
+    given = _resources(choice.name, kind, resources)
+    _refuse_unknown(choice, {field.name for field in fields(kind)} - given.keys())
     try:
         policy: Policy = TypeAdapter(kind).validate_python({**choice.parameters, **given})
     except ValidationError as error:
@@ -72,8 +70,7 @@ def _resources(name: str, kind: Any, resources: Resources) -> dict[str, Any]:
         raise InvalidRequest(f"{_FIELD}: {name} {error.message}", field=_FIELD) from None
 
 
-def _refuse_unknown(choice: PolicyChoice, kind: Any, given: Mapping[str, Any]) -> None:
-    known = {field.name for field in fields(kind)} - given.keys() if kind else set[str]()
+def _refuse_unknown(choice: PolicyChoice, known: set[str]) -> None:
     for name in choice.parameters:
         if name not in known:
             field = f"{_FIELD}.{name}"

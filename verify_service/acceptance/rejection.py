@@ -40,7 +40,7 @@ def accept_rejection(
     while True:
         p, position = target.probabilities(row), target.position(row)
         for node in following[row]:
-            guess, q = block.token_ids[node], _drawn_from(block, node)
+            guess, q = block.token_ids[node], block.distribution_of(node)
             if noise.accept_uniform(seed, position, draws[node]) * _probability(q, guess) < float(p[guess]):
                 break
             p = residual(p, q)
@@ -48,12 +48,6 @@ def accept_rejection(
             return Verdict(tuple(nodes), sampling.choose(p, seed, position))
         nodes.append(node)
         row = node + 1
-
-
-def _drawn_from(block: Block, node: int) -> SparseDistribution:
-    if block.distributions:
-        return block.distributions[node]
-    return SparseDistribution((block.token_ids[node],), (1.0,))
 
 
 def _probability(distribution: SparseDistribution, token_id: int) -> float:

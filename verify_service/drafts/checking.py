@@ -7,9 +7,11 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-from common import sampling, trees
+from common import noise, sampling, trees
 from common.draft_types import Block, SparseDistribution
 from common.types import Mode
+from verify_service import metrics
+from verify_service.sequence import Sequence
 
 _SUM_TOLERANCE = 1e-3
 _MOST_SOURCES = 16
@@ -128,3 +130,17 @@ def sampled_as_declared(block: Block, seed: int) -> bool:
         sampling.choose_sparse(distribution, seed, block.base_length + depth, draw) == token_id
         for token_id, distribution, depth, draw in nodes
     )
+
+
+def honest(block: Block, sequence: Sequence) -> Block:
+    """A q that the guesses were not drawn from is not used: one-hot is exact for any guess. So it is for
+    guesses that may be left out for what they are. Lossy policies are shown beliefs that nothing was drawn
+    from."""
+    if sequence.policy or not block.distributions:
+        return block
+    if sequence.validators and sequence.mode is Mode.REJECTION:
+        return replace(block, distributions=())
+    if sampled_as_declared(block, noise.draft_seed(sequence.seed)):
+        return block
+    metrics.BLOCKS.labels("q_mismatch").inc()
+    return replace(block, distributions=())

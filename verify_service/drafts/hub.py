@@ -15,7 +15,7 @@ from common.types import DraftEndpoint, FactCheck, Mode
 from verify_service import metrics
 from verify_service.acceptance.lossy import COMMON_TEMPERATURE
 from verify_service.drafts.ahead import AheadPolicy, Waiting, count_use, still_assumed
-from verify_service.drafts.checking import Asked, InvalidBlock, check_block, sampled_as_declared
+from verify_service.drafts.checking import Asked, InvalidBlock, check_block, honest
 from verify_service.drafts.confidence import sure_enough
 from verify_service.drafts.control.base import NOTHING, Choice, Policy, State
 from verify_service.drafts.control.fixed import Fixed
@@ -350,11 +350,11 @@ class DraftHub:
             return
         metrics.DRAFTING_SECONDS.observe(block.drafting_seconds)
         # The pool's name comes from configuration; what a draft calls itself is its own affair.
-        honest = replace(self._honest(checked, sequence), source=endpoint.name, assumed=assumed)
+        made = replace(honest(checked, sequence), source=endpoint.name, assumed=assumed)
         if assumed:
-            session.waiters.add(honest, size)
+            session.waiters.add(made, size)
         else:
-            self._on_answer(session, endpoint, Waiting(honest, size), late=bool(block.assumed))
+            self._on_answer(session, endpoint, Waiting(made, size), late=bool(block.assumed))
 
     def _on_answer(
         self, session: DraftedSession, endpoint: DraftEndpoint, answer: Waiting, late: bool
@@ -382,18 +382,6 @@ class DraftHub:
         session.offer(block, kept, size)
         if not kept:
             metrics.BLOCKS.labels("empty").inc()
-
-    def _honest(self, block: Block, sequence: Sequence) -> Block:
-        """A q that the guesses were not drawn from is not used: one-hot is exact for any guess. So it is for
-        guesses that may be left out for what they are."""
-        if sequence.policy or not block.distributions:
-            return block
-        if sequence.validators and sequence.mode is Mode.REJECTION:
-            return replace(block, distributions=())
-        if sampled_as_declared(block, noise.draft_seed(sequence.seed)):
-            return block
-        metrics.BLOCKS.labels("q_mismatch").inc()
-        return replace(block, distributions=())
 
     def _on_refusal(self, session: DraftedSession, endpoint: DraftEndpoint, refusal: Refused) -> None:
         known = refusal.code in metrics.REFUSALS

@@ -42,7 +42,7 @@ class WindowController:
 
     def observe(self, outcome: Outcome) -> None:
         if outcome.choice.probe:
-            self._probing.observe(outcome.accepted > 0, outcome.drafting)
+            self._probing.observe(found=outcome.accepted > 0)
             self._block_size = int(outcome.accepted > 0)
         elif outcome.offered:
             self._window.append(outcome.accepted / outcome.offered)
