@@ -10,6 +10,7 @@ from types import MappingProxyType
 from common import trees
 from common.constraint import Constraint
 from common.errors import InvalidRequest
+from common.trace import TraceStep
 
 LONGEST_CACHE_SALT = 256
 MOST_LOGPROBS = 20
@@ -154,7 +155,8 @@ class SpeculationParams:
 
     ``mode`` None: keyed with a seed or a veto, else rejection. ``block_size`` and ``tree_width``, the most
     guesses after the same text, None: the deployment's. ``policy`` None: the deployment's, too; ``LOSSLESS``
-    takes none. With a policy a guess may stand that the target would not have chosen.
+    takes none. With a policy a guess may stand that the target would not have chosen. ``trace``: every delta
+    says how its tokens came to be.
 
     Refusing a guess for a reason other than the target's own choice would bias rejection sampling, so a veto
     needs the mode in which the choice is the target's whatever was drafted. Facts are checked in chains.
@@ -250,13 +252,17 @@ class TokenLogprobs:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Tokens as they are committed; ``text`` may lag behind them. ``logprobs`` is aligned, or empty."""
+    """Tokens as they are committed; ``text`` may lag behind them. ``logprobs`` is aligned, or empty.
+
+    ``trace``: of the step that yielded them; None: none was asked for, or it is beyond what is kept.
+    """
 
     token_ids: tuple[int, ...] = ()
     provenance: tuple[Provenance, ...] = ()
     text: str = ""
     annotations: tuple[Annotation, ...] = ()
     logprobs: tuple[TokenLogprobs, ...] = ()
+    trace: TraceStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,9 +299,12 @@ class SpeculationStats:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
+    """``trace_dropped``: steps that the trace leaves out, as it was full."""
+
     reason: FinishReason
     usage: Usage
     stats: SpeculationStats
+    trace_dropped: int = 0
 
 
 GenerateEvent = Started | Delta | Finished

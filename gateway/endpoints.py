@@ -99,6 +99,7 @@ class Endpoints:
             choices.started,
             include_usage=bool(body.stream_options and body.stream_options.include_usage),
             logprobs=asked[0].top_logprobs is not None,
+            trace=asked[0].speculation.trace,
         )
         if body.stream:
             return EventStream(sse.stream(renderer, choices), choices)

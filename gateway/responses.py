@@ -20,6 +20,7 @@ from common.types import (
     Usage,
 )
 from gateway import logprobs
+from gateway.trace import step_object
 
 Json = dict[str, Any]
 
@@ -101,6 +102,7 @@ class Whole:
     text: str = ""
     annotations: list[Annotation] = field(default_factory=list)
     logprobs: list[TokenLogprobs] = field(default_factory=list)
+    traced: list[Delta] = field(default_factory=list)
     finished: Finished | None = None
 
     def add(self, event: Delta | Finished) -> None:
@@ -110,6 +112,8 @@ class Whole:
             self.text += event.text
             self.annotations += event.annotations
             self.logprobs += event.logprobs
+            if event.trace:
+                self.traced.append(event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,7 @@ class Renderer:
     started: Started
     include_usage: bool = False
     logprobs: bool = False
+    trace: bool = False
     _offsets: dict[int, int] = field(default_factory=dict)
 
     def answer(self, wholes: Sequence[Whole]) -> Json:
@@ -137,11 +142,16 @@ class Renderer:
         annotations = [
             annotation_object(a, index) for index, whole in enumerate(wholes) for a in whole.annotations
         ]
+        tandem = self._tandem(annotations, ends)
+        if self.trace:
+            tandem["trace"] = [
+                step for index, whole in enumerate(wholes) for d in whole.traced for step in _steps(d, index)
+            ]
         return {
             **self._envelope(self.shape.answer_object),
             "choices": choices,
             "usage": usage_object([end.usage for end in ends]),
-            "tandem": self._tandem(annotations, ends),
+            "tandem": tandem,
         }
 
     def opening(self, index: int) -> list[Json]:
@@ -151,12 +161,15 @@ class Renderer:
 
     def delta(self, index: int, delta: Delta) -> list[Json]:
         """No chunk for a delta that only carries tokens: their text comes with a later one."""
-        if not (delta.text or delta.annotations or delta.logprobs):
+        if not (delta.text or delta.annotations or delta.logprobs or delta.trace):
             return []
         chunk = self._chunk([self._choice(index, self.shape.piece(delta.text), delta.logprobs)])
-        if delta.annotations:
-            chunk["tandem"] = {"annotations": [annotation_object(a, index) for a in delta.annotations]}
-        return [chunk]
+        told = {
+            "annotations": [annotation_object(a, index) for a in delta.annotations],
+            "trace": _steps(delta, index),
+        }
+        tandem = {name: objects for name, objects in told.items() if objects}
+        return [{**chunk, "tandem": tandem} if tandem else chunk]
 
     def finish(self, index: int, whole: Whole) -> Json:
         """The last chunk of a choice."""
@@ -199,6 +212,7 @@ class Renderer:
     def _tandem(self, annotations: Iterable[Json], ends: Sequence[Finished]) -> Json:
         stats = total([end.stats for end in ends])
         tokens = sum(end.usage.completion_tokens for end in ends)
+        dropped = {"trace_dropped": sum(end.trace_dropped for end in ends)} if self.trace else {}
         return {
             "prompt_class": self.plan.prompt_class,
             "mode": self.started.mode.value,
@@ -207,6 +221,7 @@ class Renderer:
             "speculation": speculation_object(stats),
             "deviation": deviation_object(stats, tokens) if self.started.policy else None,
             "annotations": list(annotations),
+            **dropped,
         }
 
 
@@ -219,6 +234,10 @@ def usage_object(usages: Sequence[Usage]) -> Json:
         "total_tokens": prompt + completion,
         "prompt_tokens_details": {"cached_tokens": usages[0].cached_tokens},
     }
+
+
+def _steps(delta: Delta, index: int) -> list[Json]:
+    return [step_object(delta, delta.trace, index)] if delta.trace else []
 
 
 def annotation_object(annotation: Annotation, index: int) -> Json:

@@ -151,7 +151,7 @@ class Speculation(_Closed):
         Annotated[list[Annotated[NamedValidator, BeforeValidator(_named)]], Field(max_length=MOST_VALIDATORS)]
         | None
     ) = None
-    trace: Unsupported | None = None
+    trace: bool | None = None
 
 
 class GenerationBody(_Closed):

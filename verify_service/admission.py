@@ -28,6 +28,7 @@ from verify_service.constraints import Constraints
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
 from verify_service.sequence import Sequence
+from verify_service.tracing import Recorder
 from verify_service.validators import registry
 from verify_service.validators.answer import AnswerText, Vetted
 from verify_service.validators.vetting import Vetting
@@ -94,6 +95,7 @@ class Admission:
             validators=await self._validators(request, len(prompt)),
             facts=None if fact_check is FactCheck.OFF else FactCheckSession(fact_check),
             policy=policy,
+            trace=Recorder(self.tokenizer.token_bytes) if request.speculation.trace else None,
         )
 
     async def _policy(self, request: GenerateRequest) -> Policy | None:
@@ -155,8 +157,6 @@ class Admission:
             )
         self._check_ids(request.sampling.logit_bias, "logit_bias")
         self._check_ids(request.stopping.stop_token_ids, "stop_token_ids")
-        if request.speculation.trace:
-            raise InvalidRequest("answers have no trace yet", field="speculation.trace")
         if request.speculation.fact_check is not FactCheck.OFF and not self.fact_checks:
             raise InvalidRequest("this deployment has no fact check", field="speculation.fact_check")
 

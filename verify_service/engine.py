@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from collections.abc import Sequence as Seq
 from concurrent.futures import Executor
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
-
-from torch import Tensor
 
 from common import logging
 from common.draft_types import Block
-from common.errors import Internal, InvalidRequest, TandemError
+from common.errors import Internal, TandemError
 from common.model.batch import Move, Runner, Segment
-from common.states import StateTail
+from common.trace import TraceStep
 from common.types import (
     Delta,
     FactCheck,
@@ -25,37 +23,25 @@ from common.types import (
     GenerateEvent,
     GenerateRequest,
     Mode,
-    Origin,
-    Provenance,
     Started,
-    TokenLogprobs,
     Usage,
 )
 from verify_service import metrics
-from verify_service.acceptance import ACCEPTANCE, Acceptance, TargetRows, Verdict
-from verify_service.acceptance.lossy import Deviation, deviations
+from verify_service.acceptance import ACCEPTANCE, Acceptance
 from verify_service.admission import Admission
 from verify_service.counting import count_deviations, count_step
 from verify_service.drafts.hub import DraftHub
 from verify_service.drafts.lookahead.lookahead import Lookahead
-from verify_service.logprobs import token_logprobs
+from verify_service.judging import Judge, Judged, decided, keep_states, provenance_of
+from verify_service.phases import Phases
 from verify_service.scheduler import Scheduler, Work, decodes
-from verify_service.segments import likeliest_ahead, segment_of
+from verify_service.segments import segment_of
 from verify_service.sequence import Sequence
 from verify_service.tags import TagReader
+from verify_service.tracing import Pass
 from verify_service.validators.vetting import Vetting
 
-_NO_GUESSES = Block(block_id=0, base_length=0, token_ids=())
-
 log = logging.get("engine")
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    verdict: Verdict
-    logprobs: tuple[TokenLogprobs, ...] = ()
-    deviations: tuple[Deviation, ...] = ()  # of the guesses that stand under a lossy policy
-    ahead: tuple[int, ...] = ()  # what is likeliest after the rows that look ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +80,7 @@ class Engine:
         self._vetting = vetting
         self._lookahead = lookahead
         self._waits = waits
-        self._acceptance = acceptance
+        self._judge = Judge(acceptance, admission.tokenizer.token_bytes)
         self._arrived = asyncio.Event()
         self._thread = thread
 
@@ -167,8 +153,9 @@ class Engine:
     async def step(self) -> None:
         """One packed pass over everything that is ready."""
         step_started = time.perf_counter()
+        phases = Phases()
         self._scheduler.admit()
-        with _timed("wait"):
+        with phases.timed("wait"):
             await self._wait_for_drafts()
         work = self._look_ahead(self._scheduler.schedule(self._take_block))
         if not work:
@@ -178,12 +165,14 @@ class Engine:
         cuts = [(item, segment_of(item, reads(item.sequence)), item.completes) for item in work]
         moves = self._scheduler.take_moves()
         started = time.perf_counter()
-        judged = await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, cuts, moves)
+        loop = asyncio.get_running_loop()
+        judged = await loop.run_in_executor(self._thread, self._execute, cuts, moves, phases)
         self._observe_pass(work, time.perf_counter() - started)
-        with _timed("emit"):
+        shared = _shared(work, phases)
+        with phases.timed("emit"):
             for item, result in zip(work, judged, strict=True):
                 if not item.sequence.finished:
-                    self._emit(item, result)
+                    self._emit(item, result, shared)
         self._observe_step(work, judged, time.perf_counter() - step_started)
         self._observe()
 
@@ -193,11 +182,11 @@ class Engine:
         return self._scheduler.widen(work, self._lookahead.rows)
 
     def _observe_step(
-        self, work: Seq[Work], judged: Seq[_Judged | TandemError | None], seconds: float
+        self, work: Seq[Work], judged: Seq[Judged | TandemError | None], seconds: float
     ) -> None:
         if not decodes(work):
             return
-        tokens = sum(result.verdict.accepted + 1 for result in judged if isinstance(result, _Judged))
+        tokens = sum(result.verdict.accepted + 1 for result in judged if isinstance(result, Judged))
         if any(item.guesses for item in work):
             self._drafts.observe_step(tokens, seconds)
         if self._lookahead:
@@ -229,6 +218,8 @@ class Engine:
 
     def _take_block(self, sequence: Sequence) -> Block | None:
         block = self._drafts.take(sequence)
+        if sequence.trace:
+            sequence.trace.begin(len(sequence.tokens))
         if block is None or sequence.facts is None:
             return block
         sequence.facts.decide(block)
@@ -239,52 +230,30 @@ class Engine:
             metrics.TAGS_MISSING.inc()
         allowed = sequence.facts.veto(block)
         vetoed = len(block.token_ids) - len(allowed.token_ids)
+        if sequence.trace:
+            sequence.trace.veto(len(allowed.token_ids), sequence.facts.flags(block))
         sequence.stats.vetoed_tokens += vetoed
         metrics.VETOED_TOKENS.inc(vetoed)
         return allowed
 
     def _execute(
-        self, cuts: Seq[tuple[Work, Segment, bool]], moves: Seq[Move]
-    ) -> list[_Judged | TandemError | None]:
+        self, cuts: Seq[tuple[Work, Segment, bool]], moves: Seq[Move], phases: Phases
+    ) -> list[Judged | TandemError | None]:
         """Run the pass and judge its blocks; None for a prefill chunk that ends before its prompt does, an
         error for a sequence that cannot go on."""
-        with _timed("model"):
+        with phases.timed("model"):
             outputs = self._runner.run([segment for _, segment, _ in cuts], moves)
-        with _timed("accept"):
+        with phases.timed("accept"):
             judged = [
                 self._judge(item, output.logits) if completes else None
                 for (item, _, completes), output in zip(cuts, outputs, strict=True)
             ]
             for (item, segment, _), output, result in zip(cuts, outputs, judged, strict=True):
                 if output.hidden is not None:
-                    _keep_states(item, segment.start, result, output.hidden)
+                    keep_states(item, segment.start, result, output.hidden)
         return judged
 
-    def _judge(self, item: Work, logits: Tensor) -> _Judged | TandemError:
-        sequence, block = item.sequence, item.block or _NO_GUESSES
-        logits, ahead = logits[: 1 + len(block.token_ids)], likeliest_ahead(item, logits)
-        sampling, allowed = sequence.request.sampling, sequence.allowed
-        try:
-            if allowed:
-                allowed.follow(sequence.tokens, sequence.prompt_length)
-            target = TargetRows(
-                logits, sampling, sequence.tokens, sequence.prompt_length, block, allowed=allowed
-            )
-            accept = sequence.policy.accept if sequence.policy else self._acceptance[sequence.mode]
-            verdict = accept(target, block, sequence.seed)
-            strayed = deviations(target, block, sequence.seed, verdict) if sequence.policy else ()
-        except InvalidRequest as error:  # a grammar beyond its limits is its own sequence's affair
-            return error
-        return _Judged(verdict, self._logprobs(item, verdict, logits), strayed, ahead)
-
-    def _logprobs(self, item: Work, verdict: Verdict, logits: Tensor) -> tuple[TokenLogprobs, ...]:
-        num_top = item.sequence.request.top_logprobs
-        if num_top is None:
-            return ()
-        rows = logits[[0, *(node + 1 for node in verdict.nodes)]]
-        return token_logprobs(rows, _decided(item, verdict), num_top, self._admission.tokenizer.token_bytes)
-
-    def _emit(self, item: Work, judged: _Judged | TandemError | None) -> None:
+    def _emit(self, item: Work, judged: Judged | TandemError | None, shared: Pass) -> None:
         """Commit what was decided, tell the draft and the client, and end the answer where it ends."""
         sequence = item.sequence
         if judged is None:
@@ -297,7 +266,7 @@ class Engine:
         verdict = judged.verdict
         base_length = len(sequence.tokens)
         sequence.keep(verdict.nodes)
-        reason = _commit(sequence, _decided(item, verdict))
+        reason = _commit(sequence, decided(item, verdict))
         self._scheduler.settle(sequence)
         if self._lookahead and judged.ahead:
             self._lookahead.learn(sequence, sequence.tokens[base_length - 1], judged.ahead)
@@ -309,16 +278,18 @@ class Engine:
         annotations = (
             sequence.facts.annotations(sequence.tokens, sequence.prompt_length) if sequence.facts else ()
         )
-        provenance = _provenance(item, verdict)[: len(delivered)]
+        provenance = provenance_of(item, verdict)[: len(delivered)]
         text, logprobs = sequence.output.take_text(), judged.logprobs[: len(delivered)]
-        sequence.events.put_nowait(Delta(delivered, provenance, text, annotations, logprobs))
+        trace = _trace(item, base_length, delivered, judged, shared)
+        sequence.events.put_nowait(Delta(delivered, provenance, text, annotations, logprobs, trace))
         if reason is not None:
             self._finish(sequence, reason)
 
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
         completion = len(sequence.tokens) - sequence.prompt_length
         usage = Usage(sequence.prompt_length, completion, sequence.cached_tokens or 0)
-        sequence.events.put_nowait(Finished(reason, usage, sequence.stats))
+        dropped = sequence.trace.dropped if sequence.trace else 0
+        sequence.events.put_nowait(Finished(reason, usage, sequence.stats, dropped))
         self._retire(sequence, reason.value)
 
     def _retire(self, sequence: Sequence, reason: str) -> None:
@@ -348,19 +319,6 @@ class Engine:
         metrics.KV_FRAGMENTS.set(self._scheduler.num_fragments)
 
 
-def _keep_states(item: Work, start: int, judged: _Judged | TandemError | None, hidden: Tensor) -> None:
-    """Of the committed tokens of a pass and the guesses that stand."""
-    nodes = judged.verdict.nodes if isinstance(judged, _Judged) else ()
-    rows = hidden[[*range(item.count), *(item.count + node for node in nodes)]]
-    if item.sequence.states is None:
-        item.sequence.states = StateTail(rows.shape[1])
-    item.sequence.states.put(start, rows)
-
-
-def _decided(item: Work, verdict: Verdict) -> tuple[int, ...]:
-    return (*(item.guesses[node] for node in verdict.nodes), verdict.token)
-
-
 def _commit(sequence: Sequence, decided: Seq[int]) -> FinishReason | None:
     """Append tokens up to the first that ends the answer, and say why it ends."""
     for token_id in decided:
@@ -371,19 +329,22 @@ def _commit(sequence: Sequence, decided: Seq[int]) -> FinishReason | None:
     return None
 
 
-def _provenance(item: Work, verdict: Verdict) -> tuple[Provenance, ...]:
-    if item.block is None or not item.guesses:
-        return (Provenance(Origin.TARGET),)
-    block, last_node = item.block, verdict.nodes[-1] if verdict.nodes else -1
-    drafted = (Provenance(Origin.DRAFT, block.source_of(node)) for node in verdict.nodes)
-    refused = block.tree.index(last_node) if last_node in block.tree else None  # the first drafted there
-    if refused is None:
-        return (*drafted, Provenance(Origin.BONUS))
-    return (*drafted, Provenance(Origin.CORRECTED, block.source_of(refused)))
+def _shared(work: Seq[Work], phases: Phases) -> Pass:
+    seconds = phases.seconds
+    rows = sum(item.num_rows for item in work)
+    return Pass(seconds["wait"], seconds["model"], seconds["accept"], len(work), rows)
 
 
-@contextmanager
-def _timed(phase: str) -> Iterator[None]:
-    started = time.perf_counter()
-    yield
-    metrics.STEP_SECONDS.labels(phase).observe(time.perf_counter() - started)
+def _trace(
+    item: Work, base_length: int, delivered: Seq[int], judged: Judged, shared: Pass
+) -> TraceStep | None:
+    sequence = item.sequence
+    if sequence.trace is None or judged.beliefs is None:
+        return None
+    return sequence.trace.step(
+        base_length - sequence.prompt_length,
+        delivered,
+        len(item.guesses),
+        judged.beliefs,
+        shared,
+    )

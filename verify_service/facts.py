@@ -91,10 +91,14 @@ class FactCheckSession:
     def has_tag(self, block: Block) -> bool:
         return (block.block_id, block.base_length) in self._tags
 
+    def flags(self, block: Block) -> tuple[Flag, ...]:
+        """Those that have come."""
+        tag = self._tags.get((block.block_id, block.base_length))
+        return tag.flags if tag else ()
+
     def veto(self, block: Block) -> Block:
         """The block up to its first flagged token: from there the target decides."""
-        tag = self._tags.get((block.block_id, block.base_length))
-        starts = [max(0, flag.first_token) for flag in tag.flags if flag.end_token > 0] if tag else []
+        starts = [max(0, flag.first_token) for flag in self.flags(block) if flag.end_token > 0]
         return block.prefix(min(starts)) if starts else block
 
     def annotations(self, tokens: Sequence[int], prompt_length: int) -> tuple[Annotation, ...]:

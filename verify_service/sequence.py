@@ -15,6 +15,7 @@ from common.types import GenerateEvent, GenerateRequest, Mode, SpeculationStats
 from verify_service.acceptance.lossy import Policy
 from verify_service.facts import FactCheckSession
 from verify_service.output import Output
+from verify_service.tracing import Recorder
 from verify_service.validators.answer import Vetted
 
 
@@ -35,6 +36,7 @@ class Sequence:
         num_remembered: how many of its blocks are known by their names.
         cached_tokens: those that were computed already when it joined the batch; None: it did not yet.
         policy: judges guesses in place of ``mode``; None: lossless.
+        trace: notes how the answer comes to be; None: nobody asked.
         states: hidden states of its latest computed positions; None: nobody reads them.
         last_pass: the number of the last pass it was part of.
         events: at most one per step, so never more than the tokens of the answer and a few.
@@ -54,6 +56,7 @@ class Sequence:
     validators: Vetted | None = None
     allowed: Allowed | None = None
     policy: Policy | None = None
+    trace: Recorder | None = None
     blocks: list[int] = field(default_factory=list)
     num_computed: int = 0
     moves: list[Move] = field(default_factory=list)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from common.constraint import Constraint, ConstraintKind
 from common.errors import InvalidRequest
 from common.types import DraftEndpoint, FactCheck, Mode, SamplingParams
 from protos.tandem.v1 import types_pb2
+
+T = TypeVar("T")
 
 MODES = {
     Mode.REJECTION: types_pb2.VERIFICATION_MODE_REJECTION,
@@ -27,6 +30,13 @@ CONSTRAINTS = {
 MODES_BACK: dict[int, Mode] = {wire: value for value, wire in MODES.items()}
 FACT_CHECKS_BACK: dict[int, FactCheck] = {wire: value for value, wire in FACT_CHECKS.items()}
 CONSTRAINTS_BACK: dict[int, ConstraintKind] = {wire: value for value, wire in CONSTRAINTS.items()}
+
+
+def known(values: Mapping[int, T], wire: int, field: str) -> T:
+    """Raises InvalidRequest for a value that this build does not know."""
+    if wire not in values:
+        raise InvalidRequest(f"unknown {field} {wire}", field=field)
+    return values[wire]
 
 
 def mode_from_proto(wire: int, field: str) -> Mode | None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
-
 from common.codec.shared import (
     FACT_CHECKS,
     MODES,
@@ -13,10 +10,12 @@ from common.codec.shared import (
     endpoints_from_proto,
     endpoints_to_proto,
     fact_check_from_proto,
+    known,
     mode_from_proto,
     sampling_from_proto,
     sampling_to_proto,
 )
+from common.codec.trace import trace_from_proto, trace_to_proto
 from common.errors import InvalidRequest
 from common.types import (
     Annotation,
@@ -40,8 +39,6 @@ from common.types import (
     ValidatorChoice,
 )
 from protos.tandem.v1 import types_pb2, verify_pb2
-
-T = TypeVar("T")
 
 _ORIGINS = {
     Origin.TARGET: verify_pb2.TOKEN_ORIGIN_TARGET,
@@ -187,6 +184,7 @@ def _delta_to_proto(delta: Delta) -> verify_pb2.Delta:
             )
             for logprobs in delta.logprobs
         ],
+        trace=trace_to_proto(delta.trace) if delta.trace else None,
     )
 
 
@@ -217,6 +215,7 @@ def _finished_to_proto(finished: Finished) -> verify_pb2.Finished:
             nkl_sum=stats.nkl_sum,
             invalid_tokens=stats.invalid_tokens,
         ),
+        trace_dropped=finished.trace_dropped,
     )
 
 
@@ -240,10 +239,13 @@ def event_from_proto(wire: verify_pb2.GenerateResponse) -> GenerateEvent:
 
 
 def _delta_from_proto(wire: verify_pb2.Delta) -> Delta:
+    lengths = {len(wire.token_ids), len(wire.provenance), len(wire.trace.texts), len(wire.trace.p)}
+    if wire.HasField("trace") and len(lengths) > 1:
+        raise InvalidRequest("a trace of other tokens than the delta's", field="delta.trace")
     return Delta(
         token_ids=tuple(wire.token_ids),
         provenance=tuple(
-            Provenance(_known(_ORIGINS_BACK, p.origin, "origin"), p.source) for p in wire.provenance
+            Provenance(known(_ORIGINS_BACK, p.origin, "origin"), p.source) for p in wire.provenance
         ),
         text=wire.text,
         annotations=tuple(
@@ -254,6 +256,7 @@ def _delta_from_proto(wire: verify_pb2.Delta) -> Delta:
             TokenLogprobs(_scored_from_proto(logprobs.chosen), tuple(map(_scored_from_proto, logprobs.top)))
             for logprobs in wire.logprobs
         ),
+        trace=trace_from_proto(wire.trace) if wire.HasField("trace") else None,
     )
 
 
@@ -264,7 +267,7 @@ def _scored_from_proto(wire: verify_pb2.ScoredToken) -> ScoredToken:
 def _finished_from_proto(wire: verify_pb2.Finished) -> Finished:
     stats = wire.stats
     return Finished(
-        reason=_known(_REASONS_BACK, wire.reason, "reason"),
+        reason=known(_REASONS_BACK, wire.reason, "reason"),
         usage=Usage(wire.usage.prompt_tokens, wire.usage.completion_tokens, wire.usage.cached_tokens),
         stats=SpeculationStats(
             steps=stats.steps,
@@ -280,10 +283,5 @@ def _finished_from_proto(wire: verify_pb2.Finished) -> Finished:
             nkl_sum=stats.nkl_sum,
             invalid_tokens=stats.invalid_tokens,
         ),
+        trace_dropped=wire.trace_dropped,
     )
-
-
-def _known(values: Mapping[int, T], wire: int, field: str) -> T:
-    if wire not in values:
-        raise InvalidRequest(f"unknown {field} {wire}", field=field)
-    return values[wire]

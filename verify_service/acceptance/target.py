@@ -92,6 +92,10 @@ class TargetRows:
             self._beliefs[row, temperature] = (self._adjusted(row)[0] / temperature).log_softmax(-1)
         return self._beliefs[row, temperature]
 
+    def belief(self, row: int) -> Tensor:
+        """float64 [vocabulary]: what the row's token is drawn from; greedy: the target's at temperature 1."""
+        return self.logprobs(row, 1.0).exp() if self._params.greedy else self.probabilities(row)
+
     def _greedy_choice(self, row: int) -> int:
         if not sampling.changes_nothing(self._params, self._allowed):
             return int(self._adjusted(row)[0].argmax())

@@ -106,12 +106,16 @@ class DraftedSession:
         self.block = self.offered = block.only(kept)
         self.kept = kept
         self.asked = 0
+        if self.sequence.trace:
+            self.sequence.trace.offer(block, kept, self.arrived_at - self.asked_at)
 
     def narrow(self, nodes: Seq[int]) -> None:
         """Of the block that has come only these guesses are verified."""
         if self.block:
             self.block = self.block.only(nodes)
             self.kept = tuple(self.kept[node] for node in nodes)
+            if self.sequence.trace:
+                self.sequence.trace.narrow(nodes)
 
     def learn(self, verified: Block | None, nodes: Seq[int]) -> None:
         """Tell the controller how the block fared of which ``nodes`` stand; None: it was not verified."""

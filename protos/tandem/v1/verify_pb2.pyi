@@ -49,6 +49,45 @@ TOKEN_ORIGIN_BONUS: TokenOrigin.ValueType  # 4
 """the target's, after a block accepted whole, or a tree down to a leaf"""
 Global___TokenOrigin: _TypeAlias = TokenOrigin  # noqa: Y015
 
+class _GuessFate:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _GuessFateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GuessFate.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    GUESS_FATE_UNSPECIFIED: _GuessFate.ValueType  # 0
+    GUESS_FATE_ACCEPTED: _GuessFate.ValueType  # 1
+    GUESS_FATE_REJECTED: _GuessFate.ValueType  # 2
+    """the target said something else in its place"""
+    GUESS_FATE_UNREACHED: _GuessFate.ValueType  # 3
+    """verified, but the text went another way before it, or ended"""
+    GUESS_FATE_UNSURE: _GuessFate.ValueType  # 4
+    """left out for want of confidence"""
+    GUESS_FATE_INVALID: _GuessFate.ValueType  # 5
+    """cut off by a validator"""
+    GUESS_FATE_VETOED: _GuessFate.ValueType  # 6
+    """cut off for a flag of the fact check"""
+    GUESS_FATE_UNVERIFIED: _GuessFate.ValueType  # 7
+    """no room in the pass or in the answer"""
+
+class GuessFate(_GuessFate, metaclass=_GuessFateEnumTypeWrapper): ...
+
+GUESS_FATE_UNSPECIFIED: GuessFate.ValueType  # 0
+GUESS_FATE_ACCEPTED: GuessFate.ValueType  # 1
+GUESS_FATE_REJECTED: GuessFate.ValueType  # 2
+"""the target said something else in its place"""
+GUESS_FATE_UNREACHED: GuessFate.ValueType  # 3
+"""verified, but the text went another way before it, or ended"""
+GUESS_FATE_UNSURE: GuessFate.ValueType  # 4
+"""left out for want of confidence"""
+GUESS_FATE_INVALID: GuessFate.ValueType  # 5
+"""cut off by a validator"""
+GUESS_FATE_VETOED: GuessFate.ValueType  # 6
+"""cut off for a flag of the fact check"""
+GUESS_FATE_UNVERIFIED: GuessFate.ValueType  # 7
+"""no room in the pass or in the answer"""
+Global___GuessFate: _TypeAlias = GuessFate  # noqa: Y015
+
 class _FinishReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -581,6 +620,7 @@ class Delta(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     ANNOTATIONS_FIELD_NUMBER: _builtins.int
     LOGPROBS_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """may lag behind token_ids: never half a character, never part of a stop string"""
     @_builtins.property
@@ -595,6 +635,10 @@ class Delta(_message.Message):
     def logprobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenLogprobs]:
         """aligned with token_ids, or empty"""
 
+    @_builtins.property
+    def trace(self) -> Global___TraceStep:
+        """where Speculation.trace asks for it, as far as it is kept"""
+
     def __init__(
         self,
         *,
@@ -603,14 +647,208 @@ class Delta(_message.Message):
         text: _builtins.str = ...,
         annotations: _abc.Iterable[Global___Annotation] | None = ...,
         logprobs: _abc.Iterable[Global___TokenLogprobs] | None = ...,
+        trace: Global___TraceStep | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "logprobs", b"logprobs", "provenance", b"provenance", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "logprobs", b"logprobs", "provenance", b"provenance", "text", b"text", "token_ids", b"token_ids", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Delta: _TypeAlias = Delta  # noqa: Y015
+
+@_typing.final
+class TraceGuess(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_ID_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    FATE_FIELD_NUMBER: _builtins.int
+    Q_FIELD_NUMBER: _builtins.int
+    P_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    token_id: _builtins.int
+    text: _builtins.bytes
+    """not always whole characters"""
+    parent: _builtins.int
+    """by its place in the block; -1: it follows the committed text"""
+    source: _builtins.str
+    fate: Global___GuessFate.ValueType
+    q: _builtins.float
+    """as the draft declares"""
+    p: _builtins.float
+    """the target's, where it was asked"""
+    confidence: _builtins.float
+    def __init__(
+        self,
+        *,
+        token_id: _builtins.int = ...,
+        text: _builtins.bytes = ...,
+        parent: _builtins.int = ...,
+        source: _builtins.str = ...,
+        fate: Global___GuessFate.ValueType = ...,
+        q: _builtins.float | None = ...,
+        p: _builtins.float | None = ...,
+        confidence: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_p", b"_p", "_q", b"_q", "confidence", b"confidence", "p", b"p", "q", b"q"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_p", b"_p", "_q", b"_q", "confidence", b"confidence", "fate", b"fate", "p", b"p", "parent", b"parent", "q", b"q", "source", b"source", "text", b"text", "token_id", b"token_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
+    _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
+    _WhichOneofReturnType__p: _TypeAlias = _typing.Literal["p"]  # noqa: Y015
+    _WhichOneofArgType__p: _TypeAlias = _typing.Literal["_p", b"_p"]  # noqa: Y015
+    _WhichOneofReturnType__q: _TypeAlias = _typing.Literal["q"]  # noqa: Y015
+    _WhichOneofArgType__q: _TypeAlias = _typing.Literal["_q", b"_q"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__p) -> _WhichOneofReturnType__p | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__q) -> _WhichOneofReturnType__q | None: ...
+
+Global___TraceGuess: _TypeAlias = TraceGuess  # noqa: Y015
+
+@_typing.final
+class TraceFlag(_message.Message):
+    """A claim that the fact check contradicts, in guesses; below 0 are committed tokens, -1 the last of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_GUESS_FIELD_NUMBER: _builtins.int
+    END_GUESS_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    first_guess: _builtins.int
+    end_guess: _builtins.int
+    """not included"""
+    text: _builtins.str
+    rule: _builtins.str
+    evidence: _builtins.str
+    def __init__(
+        self,
+        *,
+        first_guess: _builtins.int = ...,
+        end_guess: _builtins.int = ...,
+        text: _builtins.str = ...,
+        rule: _builtins.str = ...,
+        evidence: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_guess", b"end_guess", "evidence", b"evidence", "first_guess", b"first_guess", "rule", b"rule", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceFlag: _TypeAlias = TraceFlag  # noqa: Y015
+
+@_typing.final
+class TraceTimes(_message.Message):
+    """Seconds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STARTED_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    ACCEPT_FIELD_NUMBER: _builtins.int
+    DRAFTING_FIELD_NUMBER: _builtins.int
+    ROUND_TRIP_FIELD_NUMBER: _builtins.int
+    started: _builtins.float
+    """since the request was taken"""
+    wait: _builtins.float
+    """for drafts, validators and verdicts"""
+    model: _builtins.float
+    """the pass over the whole batch"""
+    accept: _builtins.float
+    """judging all of its blocks"""
+    drafting: _builtins.float
+    """as the draft says"""
+    round_trip: _builtins.float
+    """from when the block was asked for to when it came; 0: it was there already"""
+    def __init__(
+        self,
+        *,
+        started: _builtins.float = ...,
+        wait: _builtins.float = ...,
+        model: _builtins.float = ...,
+        accept: _builtins.float = ...,
+        drafting: _builtins.float = ...,
+        round_trip: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept", b"accept", "drafting", b"drafting", "model", b"model", "round_trip", b"round_trip", "started", b"started", "wait", b"wait"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceTimes: _TypeAlias = TraceTimes  # noqa: Y015
+
+@_typing.final
+class TraceStep(_message.Message):
+    """How the tokens of a delta came to be."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_TOKEN_FIELD_NUMBER: _builtins.int
+    TEXTS_FIELD_NUMBER: _builtins.int
+    P_FIELD_NUMBER: _builtins.int
+    GUESSES_FIELD_NUMBER: _builtins.int
+    MODEL_VERSION_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
+    FLAGS_FIELD_NUMBER: _builtins.int
+    TIMES_FIELD_NUMBER: _builtins.int
+    BATCH_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    first_token: _builtins.int
+    """of the output"""
+    model_version: _builtins.str
+    """the draft's"""
+    ahead: _builtins.bool
+    """the block had been sent before it was asked for"""
+    batch: _builtins.int
+    """answers in the pass, this one included"""
+    rows: _builtins.int
+    """tokens in the pass"""
+    @_builtins.property
+    def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """aligned with token_ids; not always whole characters"""
+
+    @_builtins.property
+    def p(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """aligned with token_ids: the target's probability of each"""
+
+    @_builtins.property
+    def guesses(self) -> _containers.RepeatedCompositeFieldContainer[Global___TraceGuess]: ...
+    @_builtins.property
+    def flags(self) -> _containers.RepeatedCompositeFieldContainer[Global___TraceFlag]: ...
+    @_builtins.property
+    def times(self) -> Global___TraceTimes: ...
+    def __init__(
+        self,
+        *,
+        first_token: _builtins.int = ...,
+        texts: _abc.Iterable[_builtins.bytes] | None = ...,
+        p: _abc.Iterable[_builtins.float] | None = ...,
+        guesses: _abc.Iterable[Global___TraceGuess] | None = ...,
+        model_version: _builtins.str = ...,
+        ahead: _builtins.bool = ...,
+        flags: _abc.Iterable[Global___TraceFlag] | None = ...,
+        times: Global___TraceTimes | None = ...,
+        batch: _builtins.int = ...,
+        rows: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["times", b"times"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead", b"ahead", "batch", b"batch", "first_token", b"first_token", "flags", b"flags", "guesses", b"guesses", "model_version", b"model_version", "p", b"p", "rows", b"rows", "texts", b"texts", "times", b"times"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceStep: _TypeAlias = TraceStep  # noqa: Y015
 
 @_typing.final
 class Usage(_message.Message):
@@ -713,7 +951,10 @@ class Finished(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     STATS_FIELD_NUMBER: _builtins.int
+    TRACE_DROPPED_FIELD_NUMBER: _builtins.int
     reason: Global___FinishReason.ValueType
+    trace_dropped: _builtins.int
+    """steps that the trace leaves out, as it was full"""
     @_builtins.property
     def usage(self) -> Global___Usage: ...
     @_builtins.property
@@ -724,10 +965,11 @@ class Finished(_message.Message):
         reason: Global___FinishReason.ValueType = ...,
         usage: Global___Usage | None = ...,
         stats: Global___SpeculationStats | None = ...,
+        trace_dropped: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["stats", b"stats", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "stats", b"stats", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "stats", b"stats", "trace_dropped", b"trace_dropped", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

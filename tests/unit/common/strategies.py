@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from common.constraint import Constraint, ConstraintKind
 from common.draft_types import Block, Close, Commit, HiddenStates, Open, Proposed, Refused, SparseDistribution
+from common.trace import Fate, TraceFlag, TraceGuess, TraceStep, TraceTimes
 from common.types import (
     Annotation,
     Delta,
@@ -158,6 +159,40 @@ deltas = st.builds(
         st.builds(TokenLogprobs, scored, st.lists(scored, max_size=2).map(tuple)), max_size=2
     ).map(tuple),
 )
+seconds = st.floats(0, 1e6)
+int32 = st.integers(-(2**31), 2**31 - 1)
+steps = st.builds(
+    TraceStep,
+    first_token=uint32,
+    texts=st.just((b"\xe2", b"x")),
+    p=st.tuples(probabilities, probabilities),
+    times=st.builds(TraceTimes, seconds, seconds, seconds, seconds, seconds, seconds),
+    batch=uint32,
+    rows=uint32,
+    guesses=st.lists(
+        st.builds(
+            TraceGuess,
+            uint32,
+            st.binary(max_size=4),
+            int32,
+            texts,
+            st.sampled_from(Fate),
+            st.none() | probabilities,
+            st.none() | probabilities,
+            st.none() | probabilities,
+        ),
+        max_size=3,
+    ).map(tuple),
+    model_version=texts,
+    ahead=st.booleans(),
+    flags=st.lists(st.builds(TraceFlag, int32, int32, texts, texts, texts), max_size=2).map(tuple),
+)
+traced = st.builds(
+    Delta,
+    token_ids=st.tuples(uint32, uint32),
+    provenance=st.just((Provenance(Origin.DRAFT, "small"), Provenance(Origin.BONUS))),
+    trace=steps,
+)
 finished = st.builds(
     Finished,
     reason=st.sampled_from(FinishReason),
@@ -177,8 +212,9 @@ finished = st.builds(
         st.floats(0, 1e6),
         uint32,
     ),
+    trace_dropped=uint32,
 )
-events = started | deltas | finished
+events = started | deltas | traced | finished
 
 route_requests = st.builds(RouteRequest, texts, texts, texts, uint32, st.booleans())
 plans = st.builds(Plan, texts, texts, endpoints, texts)

@@ -124,7 +124,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("speculation.enabled", {"speculation": {"enabled": 1}}),
     ("speculation.mode", {"speculation": {"mode": "fast"}}),
     ("speculation.mode", {"speculation": {"mode": "keyed", "policy": "strict"}}),
-    ("speculation.trace", {"speculation": {"trace": True}}),
+    ("speculation.trace", {"speculation": {"trace": "yes"}}),
     ("speculation.policy", {"speculation": {"policy": 3}}),
     ("speculation.policy.name", {"speculation": {"policy": {"delta": 0.2}}}),
     ("speculation.policy.delta", {"speculation": {"policy": {"name": "kl", "delta": "0.2"}}}),

@@ -58,7 +58,6 @@ def request(prompt: object = "hello", **fields: object) -> GenerateRequest:
         pytest.param(
             request(speculation=SpeculationParams(block_size=9)), "speculation.block_size", id="block size"
         ),
-        pytest.param(request(speculation=SpeculationParams(trace=True)), "speculation.trace", id="trace"),
         pytest.param(
             request(speculation=SpeculationParams(policy=PolicyChoice("loose"))),
             "speculation.policy",

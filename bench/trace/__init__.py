@@ -1,0 +1,1 @@
+"""How one answer came to be, shown in a terminal."""
