@@ -76,7 +76,8 @@ class Asked:
 
 @dataclass(slots=True, eq=False)
 class Vetted:
-    """An answer whose blocks are vetted."""
+    """An answer whose blocks are vetted. ``turn``: when one was last, in steps; 0: none was."""
 
     text: AnswerText
     asked: list[Asked] = field(default_factory=list)
+    turn: int = 0

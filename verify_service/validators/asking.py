@@ -8,7 +8,6 @@ from asyncio import Future
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from common.types import ValidatorChoice
 from verify_service.validators.answer import Asked, Path, Vetted
 from verify_service.validators.client import Answer, Client, Task
 from verify_service.validators.patience import Patience
@@ -39,12 +38,20 @@ class Question:
         answer = self.answer.result() if self.answer else None
         return answer.get("longest") if answer else None
 
+    @property
+    def seconds(self) -> float:
+        """That the validator took for its answer, however long it stood in line."""
+        answer = self.answer.result() if self.answer else None
+        return answer.get("seconds", 0.0) if answer else 0.0
+
 
 class Asking:
+    """Late is a validator that itself takes longer than all questions of a step together may."""
+
     def __init__(self) -> None:
         self._client = Client()
         self._patience = Patience()
-        self._pending: list[tuple[Future[Answer | None], ValidatorChoice]] = []
+        self._pending: list[Question] = []
         self._forgotten: list[str] = []
         self._behind = False
 
@@ -67,11 +74,12 @@ class Asking:
         answers = [each.answer for each in questions if each.answer]
         if answers:
             await asyncio.wait(answers, timeout=max(deadline - time.monotonic(), 0))
-        self._note(questions)
+        self._look_back(seconds)
+        self._behind = bool(self._pending)
 
     async def _reached(self, seconds: float) -> bool:
         """Whether the worker has time. One that hangs is replaced."""
-        self._look_back()
+        self._look_back(seconds)
         if not self._client.ready:
             return False
         hung = self._client.hung
@@ -82,19 +90,27 @@ class Asking:
             self._client.kill()
         return False
 
-    def _look_back(self) -> None:
+    def _look_back(self, budget: float) -> None:
         """What the worker died of, or was killed for, is the first that it did not answer."""
-        fatal = [choice for answer, choice in self._pending if answer.done() and answer.result() is None]
+        done = [question for question in self._pending if question.in_time]
+        self._pending = [question for question in self._pending if not question.in_time]
+        fatal = [question for question in done if question.answer and question.answer.result() is None]
         if fatal:
-            self._patience.hung(fatal[0])
-        self._pending = [(answer, choice) for answer, choice in self._pending if not answer.done()]
+            self._patience.hung(fatal[0].asked.choice)
+        for question in done:
+            if not question.paths or question.longest is None:
+                continue
+            if question.seconds > budget:
+                self._patience.late(question.asked.choice)
+            else:
+                self._patience.answered(question.asked.choice)
 
     def _ask(self, questions: Sequence[Question]) -> None:
         forgotten, self._forgotten = self._forgotten, []
         answers = self._client.ask([self._task(each) for each in questions], forgotten)
         for question, answer in zip(questions, answers, strict=True):
             question.answer = answer
-            self._pending.append((answer, question.asked.choice))
+            self._pending.append(question)
 
     def _task(self, question: Question) -> Task:
         """With what the worker does not know yet."""
@@ -107,15 +123,6 @@ class Asking:
         asked.known = len(text)
         task["paths"] = [(path.text, path.ends) for path in question.paths]
         return task
-
-    def _note(self, questions: Sequence[Question]) -> None:
-        self._look_back()
-        for question in questions:
-            if question.in_time and question.longest is not None:
-                self._patience.answered(question.asked.choice)
-        self._behind = bool(self._pending)
-        if self._behind:
-            self._patience.late(self._pending[0][1])
 
     async def close(self) -> None:
         await self._client.close()

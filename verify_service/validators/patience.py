@@ -33,7 +33,7 @@ class Patience:
         return record is None or record.breaker.closed
 
     def late(self, choice: ValidatorChoice) -> None:
-        """It kept the worker busy when time ran out."""
+        """It took longer than it may."""
         record = self._record(choice)
         record.late += 1
         if record.late >= MOST_LATE:

@@ -24,6 +24,7 @@ class _Job:
     """A block, every path through it, and a question about these for each validator."""
 
     sequence: Sequence
+    vetted: Vetted
     block: Block
     paths: Seq[Path]
     questions: Seq[Question]
@@ -46,6 +47,7 @@ class Vetting:
         self._budget = budget_seconds
         self._checks = Checks(check_seconds)
         self._asking = Asking()
+        self._turn = 0
         for name in registry.known():
             for outcome in OUTCOMES:
                 metrics.VALIDATOR_OUTCOMES.labels(name, outcome)
@@ -75,7 +77,14 @@ class Vetting:
         jobs = [job for sequence in running if (job := _job(sequence, drafts))]
         if not jobs:
             return
+        jobs.sort(
+            key=lambda job: job.vetted.turn
+        )  # where time runs out, the next step begins with the others
         await self._asking.ask([question for job in jobs for question in job.questions], self._budget)
+        self._turn += 1
+        for job in jobs:
+            if all(question.in_time for question in job.questions):
+                job.vetted.turn = self._turn
         vetted = {job.sequence for job in jobs if _cut(job, drafts)}
         for sequence in running:
             if sequence not in vetted and sequence.validators and _to_come(sequence, drafts):
@@ -98,7 +107,7 @@ def _job(sequence: Sequence, drafts: DraftHub) -> _Job | None:
         return None
     vetted.text.follow(sequence.tokens)
     paths = vetted.text.paths(block)
-    return _Job(sequence, block, paths, [Question(vetted, asked, paths) for asked in vetted.asked])
+    return _Job(sequence, vetted, block, paths, [Question(vetted, asked, paths) for asked in vetted.asked])
 
 
 def _cut(job: _Job, drafts: DraftHub) -> bool:

@@ -1,8 +1,9 @@
 """The process that runs validators: one may be slow, hang, leak or crash, and is then killed with it.
 
 Lines of JSON. ``check`` asks whether a validator can be made, and is answered by nothing or what is wrong.
-A task asks one validator of one answer and is answered by how many tokens of each path may stay; tasks are
-answered in order. ``forget`` names validators that nobody asks any more; it is not answered.
+A task asks one validator of one answer and is answered by how many tokens of each path may stay, and how many
+seconds the validator took to say so; tasks are answered in order. ``forget`` names validators that nobody
+asks any more; it is not answered.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -51,23 +53,30 @@ class Worker:
         """Whatever a validator does wrong is its own affair."""
         signal.alarm(_LONGEST_SECONDS)  # should nobody be there any more to kill it
         try:
-            return {"longest": self._longest(task)}
+            vetted = self._known(task)
+            started = time.perf_counter()
+            return {"longest": _longest(vetted, task), "seconds": time.perf_counter() - started}
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"[:300]}
         finally:
             signal.alarm(0)
 
-    def _longest(self, task: Message) -> list[int]:
+    def _known(self, task: Message) -> _Vetted:
+        """With all of the answer's text; made, if need be."""
         if "make" in task:
             name, options = task["make"]
             self._vetted[task["key"]] = _Vetted(registry.make(ValidatorChoice(name, options)))
         vetted = self._vetted[task["key"]]
         vetted.text += task["add"]
-        start = len(vetted.text)
-        return [
-            int(vetted.validator.longest(vetted.text + drafted, start, [start + end for end in ends]))
-            for drafted, ends in task["paths"]
-        ]
+        return vetted
+
+
+def _longest(vetted: _Vetted, task: Message) -> list[int]:
+    start = len(vetted.text)
+    return [
+        int(vetted.validator.longest(vetted.text + drafted, start, [start + end for end in ends]))
+        for drafted, ends in task["paths"]
+    ]
 
 
 def _check(choice: tuple[str, dict[str, str]]) -> Message:
