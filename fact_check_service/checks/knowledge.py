@@ -31,6 +31,9 @@ class KnowledgeCheck:
             )
         ]
 
+    async def close(self) -> None:
+        self._store.close()
+
     def _mentions(self, text: str, sentence: Span) -> Iterator[Mention]:
         """The subjects that the sentence names; a name inside a longer one names nothing by itself."""
         end = sentence.start
