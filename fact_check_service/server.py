@@ -31,18 +31,23 @@ async def _serve(checks: Sequence[Check], config: Config) -> None:
     metrics.start(check.name for check in checks)
     serve_metrics(config.metrics_port)
     stop = stop_event()
-    async with connect(config) as redis:
+    redis = connect(config)
+    try:
         log.info("started", consumer=config.consumer, checks=config.checks)
         await _run(Worker(redis, Checker(checks, config.check_ms / 1000), config), stop, config.drain_seconds)
+    finally:
+        await ending.close("redis", redis.aclose)
 
 
 async def _run(worker: Worker, stop: asyncio.Event, drain_seconds: float) -> None:
-    """Run the worker to its end; past the drain time after ``stop`` what is left stays pending for others."""
+    """Run the worker to its end; past the drain time after ``stop`` what is left stays pending for others.
+
+    A worker that does not notice that it is cancelled is left behind.
+    """
     working = asyncio.create_task(worker.run(stop))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    try:
-        await asyncio.wait_for(working, drain_seconds)
-    except TimeoutError:
-        log.warning("not drained in time", drain_seconds=drain_seconds)
+    await ending.end("worker", working, drain_seconds)
+    if working.done() and not working.cancelled():
+        working.result()

@@ -67,10 +67,10 @@ class Worker:
                 await self._step(stop)
                 failures = 0
             except (RedisError, OSError) as error:
-                if self._group.lost(error):
+                failures += 1
+                if self._group.lost(error) and failures == 1:  # at once, unless that does not help
                     log.warning("the consumer group is gone and will be created again")
                     continue
-                failures += 1
                 delay = _backoff_seconds(failures)
                 log.warning("redis failed", error=f"{type(error).__name__}: {error}", retry_seconds=delay)
                 await _pause(stop, delay)

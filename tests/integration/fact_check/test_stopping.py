@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Sequence
@@ -13,7 +14,7 @@ from typing import ClassVar
 import pytest
 from redis.asyncio import Redis
 
-from fact_check_service import server
+from fact_check_service import ending, server
 from fact_check_service.checks import registry
 from fact_check_service.checks.base import Context, Finding
 from fact_check_service.config import Config
@@ -73,3 +74,30 @@ async def test_the_checks_are_closed_when_the_service_fails(
         await server.serve(replace(config, checks=("watched",)))
     (check,) = Watched.made
     assert check.closed
+
+
+async def test_a_worker_that_does_not_notice_its_end_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ending, "CANCEL_SECONDS", 0.05)
+    released, stop = asyncio.Event(), asyncio.Event()
+
+    class Endless:
+        async def run(self, stop: asyncio.Event) -> None:
+            while not released.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await released.wait()
+
+    stop.set()
+    async with asyncio.timeout(STOP_SECONDS):
+        await server._run(Endless(), stop, 0.05)  # type: ignore[arg-type]
+    released.set()
+
+
+async def test_a_workers_own_failure_ends_the_service() -> None:
+    class Broken:
+        async def run(self, stop: asyncio.Event) -> None:
+            raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        await server._run(Broken(), asyncio.Event(), 1.0)  # type: ignore[arg-type]
