@@ -84,16 +84,22 @@ async def run(
     )
 
 
-async def _ask(
-    connected: httpx.AsyncClient, prompt: Prompt, max_tokens: int, speculation: Mapping[str, Any]
-) -> dict[str, Any]:
-    body = {
+def chat_body(text: str, max_tokens: int, speculation: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+    """Of a chat request, greedy unless ``fields`` say otherwise."""
+    return {
         "model": MODEL,
-        "messages": [{"role": "user", "content": prompt.text}],
+        "messages": [{"role": "user", "content": text}],
         "temperature": 0,
         "max_tokens": max_tokens,
         "speculation": speculation,
+        **fields,
     }
+
+
+async def _ask(
+    connected: httpx.AsyncClient, prompt: Prompt, max_tokens: int, speculation: Mapping[str, Any]
+) -> dict[str, Any]:
+    body = chat_body(prompt.text, max_tokens, speculation)
     response = await connected.post("/v1/chat/completions", json=body)
     response.raise_for_status()
     answer: dict[str, Any] = response.json()

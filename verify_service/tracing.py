@@ -32,8 +32,7 @@ class Beliefs:
 def beliefs(target: TargetRows, block: Block, verdict: Verdict) -> Beliefs:
     following = trees.children(block.tree)
     guesses: dict[int, float] = {}
-    rows = [0, *(node + 1 for node in verdict.nodes)]
-    for row in rows:
+    for row in (0, *(node + 1 for node in verdict.nodes)):
         p = target.belief(row)
         guesses |= {node: float(p[block.token_ids[node]]) for node in following[row]}
     return Beliefs(verdict, guesses, float(p[verdict.token]))
@@ -110,12 +109,7 @@ class Recorder:
             )
 
     def step(
-        self,
-        first_token: int,
-        delivered: Seq[int],
-        verified: int,
-        believed: Beliefs,
-        shared: Pass,
+        self, first_token: int, delivered: Seq[int], verified: int, believed: Beliefs, shared: Pass
     ) -> TraceStep | None:
         """The pass has delivered tokens, after looking at the first ``verified`` guesses that were left.
 
@@ -156,31 +150,27 @@ class Recorder:
         if offered is None:
             return ()
         offered.keep(range(verified), Fate.UNVERIFIED)
-        fates = dict(offered.fates)
-        p: dict[int, float | None] = {}
+        block, fates = offered.block, dict(offered.fates)
+        tree, depths = block.tree, trees.depths(block.tree)
+        p: dict[int, float] = {}
         for node, place in enumerate(offered.standing):
-            fates[place] = Fate.REJECTED if node in believed.guesses else Fate.UNREACHED
-            p[place] = believed.guesses.get(node)
-        for depth, node in enumerate(believed.verdict.nodes):
-            place = offered.standing[node]
-            fates[place] = Fate.ACCEPTED if depth < delivered else Fate.UNREACHED
-            p[place] = believed.guesses[node] if depth < delivered else None
+            if node not in believed.guesses or depths[place] >= delivered:
+                fates[place] = Fate.UNREACHED
+                continue
+            fates[place] = Fate.ACCEPTED if node in believed.verdict.nodes else Fate.REJECTED
+            p[place] = believed.guesses[node]
         return tuple(
-            self._guess(offered.block, place, fates[place], p.get(place))
-            for place in range(len(offered.block.token_ids))
-        )
-
-    def _guess(self, block: Block, place: int, fate: Fate, p: float | None) -> TraceGuess:
-        token_id = block.token_ids[place]
-        return TraceGuess(
-            token_id,
-            self._text(token_id),
-            block.tree[place],
-            block.source_of(place),
-            fate,
-            q=_q(block, place),
-            p=p,
-            confidence=_number(block.confidences, place),
+            TraceGuess(
+                token_id,
+                self._text(token_id),
+                tree[place],
+                block.source_of(place),
+                fates[place],
+                q=_q(block, place),
+                p=p.get(place),
+                confidence=_number(block.confidences, place),
+            )
+            for place, token_id in enumerate(block.token_ids)
         )
 
 

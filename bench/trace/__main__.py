@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 from rich.console import Console
 
-from bench.measure import MODEL
+from bench.measure import MODEL, chat_body
 from bench.trace import rendering
 
 Json = dict[str, Any]
@@ -37,13 +37,13 @@ def _saved(name: str) -> Json:
 
 
 def _asked(options: argparse.Namespace) -> Json:
-    body = {
-        "model": options.model,
-        "messages": [{"role": "user", "content": options.prompt}],
-        "temperature": options.temperature,
-        "max_tokens": options.max_tokens,
-        "speculation": {**options.speculation, "trace": True},
-    }
+    body = chat_body(
+        options.prompt,
+        options.max_tokens,
+        {**options.speculation, "trace": True},
+        model=options.model,
+        temperature=options.temperature,
+    )
     response = httpx.post(f"{options.url}/v1/chat/completions", json=body, timeout=600)
     if response.is_error:
         raise ValueError(response.text)

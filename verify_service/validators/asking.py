@@ -33,16 +33,14 @@ class Question:
         return self.answer is not None and self.answer.done()
 
     @property
-    def longest(self) -> list[int] | None:
-        """Of an answer in time; None: the validator failed."""
-        answer = self.answer.result() if self.answer else None
-        return answer.get("longest") if answer else None
+    def said(self) -> Answer:
+        """Of an answer in time: nothing where the worker died of it."""
+        return (self.answer and self.answer.result()) or {}
 
     @property
-    def seconds(self) -> float:
-        """That the validator took for its answer, however long it stood in line."""
-        answer = self.answer.result() if self.answer else None
-        return answer.get("seconds", 0.0) if answer else 0.0
+    def longest(self) -> list[int] | None:
+        """Of an answer in time; None: the validator failed."""
+        return self.said.get("longest")
 
 
 class Asking:
@@ -94,13 +92,13 @@ class Asking:
         """What the worker died of, or was killed for, is the first that it did not answer."""
         done = [question for question in self._pending if question.in_time]
         self._pending = [question for question in self._pending if not question.in_time]
-        fatal = [question for question in done if question.answer and question.answer.result() is None]
+        fatal = [question for question in done if not question.said]
         if fatal:
             self._patience.hung(fatal[0].asked.choice)
         for question in done:
             if not question.paths or question.longest is None:
                 continue
-            if question.seconds > budget:
+            if question.said["seconds"] > budget:
                 self._patience.late(question.asked.choice)
             else:
                 self._patience.answered(question.asked.choice)

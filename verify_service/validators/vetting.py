@@ -73,13 +73,11 @@ class Vetting:
         self._asking.forget(vetted)
 
     async def vet(self, running: Seq[Sequence], drafts: DraftHub) -> None:
-        """Cut the blocks that are to be verified next."""
+        """Cut the blocks that are to be verified next. Whoever time does not suffice for comes first then."""
         jobs = [job for sequence in running if (job := _job(sequence, drafts))]
         if not jobs:
             return
-        jobs.sort(
-            key=lambda job: job.vetted.turn
-        )  # where time runs out, the next step begins with the others
+        jobs.sort(key=lambda job: job.vetted.turn)
         await self._asking.ask([question for job in jobs for question in job.questions], self._budget)
         self._turn += 1
         for job in jobs:
