@@ -223,6 +223,8 @@ class Engine:
         if block is None or sequence.facts is None:
             return block
         sequence.facts.decide(block)
+        if sequence.trace:
+            sequence.trace.flag(sequence.facts.flags(block))
         if sequence.facts.mode is not FactCheck.VETO:
             return block
         if not sequence.facts.has_tag(block):
@@ -231,7 +233,7 @@ class Engine:
         allowed = sequence.facts.veto(block)
         vetoed = len(block.token_ids) - len(allowed.token_ids)
         if sequence.trace:
-            sequence.trace.veto(len(allowed.token_ids), sequence.facts.flags(block))
+            sequence.trace.veto(len(allowed.token_ids))
         sequence.stats.vetoed_tokens += vetoed
         metrics.VETOED_TOKENS.inc(vetoed)
         return allowed

@@ -100,13 +100,17 @@ class Recorder:
         fits = self._to_come is not None and self._to_come.block.base_length == length
         self._current, self._to_come = self._to_come if fits else None, None
 
-    def veto(self, length: int, flags: Seq[Flag]) -> None:
-        """A fact check has raised ``flags`` on the block; its first ``length`` guesses are left."""
+    def flag(self, flags: Seq[Flag]) -> None:
+        """A fact check has raised these on the block."""
         if self._current:
-            self._current.keep(range(length), Fate.VETOED)
             self._current.flags = tuple(
                 TraceFlag(f.first_token, f.end_token, f.text, f.rule, f.evidence) for f in flags
             )
+
+    def veto(self, length: int) -> None:
+        """Of the guesses that are left only the first ``length`` may be verified."""
+        if self._current:
+            self._current.keep(range(length), Fate.VETOED)
 
     def step(
         self, first_token: int, delivered: Seq[int], verified: int, believed: Beliefs, shared: Pass

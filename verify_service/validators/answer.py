@@ -76,7 +76,7 @@ class Asked:
 
 @dataclass(slots=True, eq=False)
 class Vetted:
-    """An answer whose blocks are vetted. ``turn``: when one was last, in steps; 0: none was."""
+    """An answer whose blocks are vetted. ``turn``: the number of its last turn; 0: it had none."""
 
     text: AnswerText
     asked: list[Asked] = field(default_factory=list)

@@ -79,9 +79,9 @@ class Vetting:
             return
         jobs.sort(key=lambda job: job.vetted.turn)
         await self._asking.ask([question for job in jobs for question in job.questions], self._budget)
-        self._turn += 1
         for job in jobs:
-            if all(question.in_time for question in job.questions):
+            if any(question.in_time for question in job.questions):
+                self._turn += 1
                 job.vetted.turn = self._turn
         vetted = {job.sequence for job in jobs if _cut(job, drafts)}
         for sequence in running:

@@ -14,6 +14,7 @@ from torch import Tensor
 from common import streams
 from common.draft_types import Block, SparseDistribution
 from common.streams import Flag, TagRecord
+from common.trace import Fate
 from common.types import (
     Delta,
     FactCheck,
@@ -239,3 +240,16 @@ async def test_a_veto_keeps_a_confident_wrong_number_out_that_a_lossy_policy_wou
         assert veto.token_ids == ANSWER
         assert veto.finished.stats.strayed_tokens == 0
         bench.assert_idle()
+
+
+@pytest.mark.parametrize(("mode", "vetoed"), [(FactCheck.ANNOTATE, False), (FactCheck.VETO, True)])
+async def test_a_trace_has_the_flags_whether_they_veto_or_not(mode: FactCheck, vetoed: bool) -> None:
+    request = ask(PROMPT, "draft", speculation=SpeculationParams(fact_check=mode, trace=True))
+    async with checked(block_size=8) as (bench, _, _):
+        await read(bench.engine, asking(FactCheck.OFF))
+        bench.drafts.links["draft"].delay_seconds = 0.05  # so that verdicts are there before the blocks
+        bench.runner.pause_seconds = 0.02  # and the first block before the claim
+        answer = await read(bench.engine, request)
+    steps = [delta.trace for delta in answer.deltas if delta.trace]
+    assert {flag.text for step in steps for flag in step.flags} == {"1815"}
+    assert (Fate.VETOED in {guess.fate for step in steps for guess in step.guesses}) == vetoed

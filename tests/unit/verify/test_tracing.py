@@ -52,7 +52,8 @@ def test_cuts_are_told_apart_and_places_stay_those_of_the_block_as_it_came() -> 
     noted.offer(chain(1, 2, 3, 4, 5, 6), (0, 1, 2, 3, 4), round_trip=0.0)
     noted.narrow((0, 1, 2, 3))
     noted.begin(ROOT)
-    noted.veto(3, [Flag(3, 4, "50BP", "rates", "25BP")])
+    noted.flag([Flag(3, 4, "50BP", "rates", "25BP")])
+    noted.veto(3)
     step = noted.step(0, [1, 99], 2, judged((0,), {0: 0.7, 1: 0.1}), SHARED)
     assert fates(step) == [
         Fate.ACCEPTED,
