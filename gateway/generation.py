@@ -121,7 +121,7 @@ async def begin(
 
 
 async def _start(verify: VerifyClient, plan: Plan, request: GenerateRequest, clock: TokenClock) -> Generation:
-    events = verify.generate(plan.verify_address, replace(request, drafts=plan.drafts))
+    events = verify.generate(plan.verify_address, replace(request, drafts=plan.drafts, terms=plan.terms))
     first = await anext(events, None)
     if not isinstance(first, Started):
         await events.aclose()

@@ -16,6 +16,7 @@ from common.model.runner import model_thread
 from common.model.tokenizer import Tokenizer
 from protos.tandem.v1 import verify_pb2, verify_pb2_grpc
 from verify_service import metrics
+from verify_service.acceptance import embedding
 from verify_service.admission import Admission
 from verify_service.config import Config
 from verify_service.constraints import Constraints
@@ -28,6 +29,7 @@ from verify_service.drafts.link import DraftLink, Link
 from verify_service.drafts.lookahead.link import ENDPOINT
 from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.engine import Engine, Waits
+from verify_service.feedback.reporter import Reporter
 from verify_service.scheduler import Scheduler
 from verify_service.servicer import VerifyServicer
 from verify_service.tags import TagReader
@@ -50,6 +52,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
     thread = model_thread()
     target = await asyncio.get_running_loop().run_in_executor(thread, _load, config)
     tags = TagReader(config.redis_url)
+    reporter = Reporter(config.redis_url, target.admission.tokenizer.decode, embedding.load)
     drafts = DraftHub(
         target.admission.tokenizer.fingerprint,
         target.admission.vocabulary_size,
@@ -70,12 +73,13 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
         vetting=target.vetting,
         lookahead=target.lookahead,
         waits=Waits(config.tag_wait_ms / 1000, config.settle_wait_ms / 1000),
+        reporter=reporter,
     )
     servicer = VerifyServicer(engine, target.admission, target.status)
     verify_pb2_grpc.add_VerifyServiceServicer_to_server(servicer, server.grpc)
     await server.start()
     async with asyncio.TaskGroup() as group:  # an engine that ends by a fault ends the service
-        background = [group.create_task(engine.run()), group.create_task(tags.run())]
+        background = [group.create_task(part.run()) for part in (engine, tags, reporter)]
         servicer.ready = True
         await server.set_ready(True)
         log.info("ready", port=server.port, model=config.served_name, device=target.status.device)
@@ -90,6 +94,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
         await target.constraints.close()
     await drafts.shutdown()
     await tags.close()
+    await reporter.close()
 
 
 class _Target:
@@ -132,6 +137,7 @@ class _Target:
             vetting=self.vetting,
             own_draft=ENDPOINT if self.lookahead else None,
             policy=config.default_policy,
+            sampled=config.feedback_sampled if config.redis_url else 0.0,
         )
         self.status = verify_pb2.VerifyStatus(
             model=config.served_name,

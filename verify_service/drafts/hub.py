@@ -19,6 +19,7 @@ from verify_service.drafts.checking import Asked, InvalidBlock, check_block, hon
 from verify_service.drafts.confidence import sure_enough
 from verify_service.drafts.control.base import NOTHING, Choice, Policy, State
 from verify_service.drafts.control.fixed import Fixed
+from verify_service.drafts.control.watching import Watching
 from verify_service.drafts.limits import Hidden, Limits
 from verify_service.drafts.link import DraftLink, Link
 from verify_service.drafts.session import DraftedSession
@@ -93,7 +94,7 @@ class DraftHub:
     def peek(self, sequence: Sequence) -> Block | None:
         """The block that ``take`` would look at."""
         session = self._sessions.get(sequence.session_id)
-        return session.block if session else None
+        return session.block if session and not sequence.shadow else None
 
     def narrow(self, sequence: Sequence, nodes: Seq[int]) -> None:
         """Of the block that ``take`` would look at only these guesses are to be verified."""
@@ -104,7 +105,7 @@ class DraftHub:
     def take(self, sequence: Sequence) -> Block | None:
         """The block to verify next, if one that fits has come."""
         session = self._sessions.get(sequence.session_id)
-        if session is None or session.block is None:
+        if session is None or session.block is None or sequence.shadow:
             return None
         block, session.block = session.block, None
         fits = block.base_length == len(sequence.tokens) and block.token_ids
@@ -124,6 +125,8 @@ class DraftHub:
             if time.monotonic() - session.asked_at <= self._wait_seconds:
                 return
             session.lose()
+        if session.unsettled:
+            return
         session.learn(verified, accepted_nodes)
         self._count_unused(session)
         choice = self._choose(session, session.endpoint)
@@ -168,6 +171,8 @@ class DraftHub:
         session = self._sessions.pop(sequence.session_id, None)
         if session is None:
             return
+        if sequence.shadow:
+            session.learn(None, ())
         session.controller.close()
         self._turn(session, off=False)
         if session.endpoint:
@@ -204,7 +209,8 @@ class DraftHub:
         """The sequence's session, opened on the first replica of its plan that can be had."""
         session = self._sessions.get(sequence.session_id)
         if session is None:
-            session = DraftedSession(sequence, self._policy.controller())
+            controller = Watching() if sequence.shadow else self._policy.controller()
+            session = DraftedSession(sequence, controller)
             self._sessions[sequence.session_id] = session
         if session.endpoint and not session.live and session.age > _OPENING_SECONDS:
             self._expel(session.endpoint.address)
@@ -346,6 +352,7 @@ class DraftHub:
         except InvalidBlock as error:
             metrics.BLOCKS.labels("invalid").inc()
             log.warning("invalid block", address=endpoint.address, error=str(error))
+            sequence.notes.draft(endpoint).bad_blocks += 1
             self._expel(endpoint.address)
             return
         metrics.DRAFTING_SECONDS.observe(block.drafting_seconds)
@@ -364,6 +371,8 @@ class DraftHub:
         if session.expecting:
             metrics.AHEAD.labels("late" if late else "missed").inc()
         self._use(session, answer)
+        if session.unsettled:
+            return
         if answer.block.base_length < len(session.sequence.tokens):  # a probe that the target has overtaken
             session.learn(None, ())
             self._count_unused(session)
@@ -387,6 +396,7 @@ class DraftHub:
         known = refusal.code in metrics.REFUSALS
         metrics.SESSIONS_REFUSED.labels(refusal.code if known else "other").inc()
         log.warning("draft refused a session", address=endpoint.address, error=refusal.message[:500])
+        session.sequence.notes.draft(endpoint).bad_blocks += refusal.code == "fingerprint_mismatch"
         if refusal.code != "out_of_sync":
             session.refused.add(endpoint.address)
         session.detach()
@@ -394,4 +404,4 @@ class DraftHub:
     def _count_unused(self, session: DraftedSession) -> None:
         if session.block is not None:
             session.block = None
-            metrics.BLOCKS.labels("stale").inc()
+            metrics.BLOCKS.labels("watched" if session.sequence.shadow else "stale").inc()
