@@ -8,11 +8,12 @@ from typing import Annotated, NoReturn
 
 from pydantic import Field
 
-from common.config import LogLevel, Port
+from common.config import LogLevel, Port, RedisUrl
 from common.errors import ConfigError
 from router.classifier import PROMPT_CLASSES
 from router.registry import VERIFY_POOL
 
+Share = Annotated[float, Field(ge=0, le=0.5)]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 
@@ -26,6 +27,14 @@ class RouterConfig:
         classes: prompt classes and their pools in order of preference, ``{"code": ["ngram"], ...}``; a
             class that is not named uses all pools in the order of ``drafts``, one with an empty list none.
         metrics_port: 0 turns metrics off.
+        admin_port: of the admin API; 0: none.
+        redis_url: where feedback comes from and what was decided is kept; empty: nothing is learned, there are
+            no switches and no autopilot.
+        explore: most of a class's answers that may go to other pools than the best known.
+        most_over_mean: most load of a verify replica that the prompts which prefer it may make, in mean loads.
+        autopilot: whether drafts that do not pay may be set to rest.
+        plain_share: share of answers that nobody drafts, to see what drafts are worth.
+        watched_share: share of a class's answers that show in shadow whether a resting draft would pay again.
 
     Raises:
         ConfigError: for an address that is not host:port or is given twice, an unknown class or pool.
@@ -43,6 +52,13 @@ class RouterConfig:
     breaker_open_seconds: Seconds = 2.0
     breaker_max_open_seconds: Seconds = 4.0
     max_drafts_per_plan: Annotated[int, Field(ge=1, le=8)] = 2
+    admin_port: Port = 9105
+    redis_url: RedisUrl = ""
+    explore: Share = 0.15
+    most_over_mean: Annotated[float, Field(ge=1, le=100)] = 1.25
+    autopilot: bool = True
+    plain_share: Share = 0.02
+    watched_share: Share = 0.1
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
     log_level: LogLevel = "info"
 

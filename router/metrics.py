@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from router.autopilot.actions import Kind
 from router.breaker import State
 from router.classifier import PROMPT_CLASSES
 from router.registry import Endpoint, Registry
@@ -30,6 +31,11 @@ class Metrics:
             registry=registry,
         )
         registry.register(_EndpointCollector(endpoints))
+        self.actions = Counter(
+            "tandem_autopilot_actions", "What the autopilot of this router did.", ["kind"], registry=registry
+        )
+        for kind in Kind:
+            self.actions.labels(kind.value)
 
 
 class _EndpointCollector(Collector):
