@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from contextlib import suppress
 
+from common.errors import Unavailable
 from common.feedback import FeedbackRecord
 from router.autopilot.autopilot import Autopilot, PoolsOf
 from router.autopilot.pair import first_of
@@ -58,8 +60,11 @@ class Mind:
 
     async def start(self) -> None:
         """Learn from the past, before the first plan; a Redis that does not answer is not waited for."""
-        if self.pilot:
-            await self.pilot.tick()
+        if self.pilot is None:
+            return
+        await self.pilot.tick()
+        with suppress(Unavailable):  # the log has it already
+            await self._feedback.read()
 
     async def run(self) -> None:
         """Until cancelled."""

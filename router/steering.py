@@ -22,7 +22,7 @@ class Steering:
         largest_block: most guesses of a block where that is limited.
     """
 
-    switches: Switches = switches.NONE
+    switches: Switches = field(default_factory=lambda: switches.NONE)
     resting: Mapping[Pair, str] = field(default_factory=lambda: MappingProxyType({}))
     largest_block: Mapping[Pair, int] = field(default_factory=lambda: MappingProxyType({}))
 

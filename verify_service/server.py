@@ -32,6 +32,7 @@ from verify_service.engine import Engine, Waits
 from verify_service.feedback.reporter import Reporter
 from verify_service.scheduler import Scheduler
 from verify_service.servicer import VerifyServicer
+from verify_service.switches import Switched
 from verify_service.tags import TagReader
 from verify_service.validators.vetting import Vetting
 from verify_service.warmup import warm_up
@@ -51,7 +52,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
     server = rpc.Server(f"{config.host}:{config.port}")
     thread = model_thread()
     target = await asyncio.get_running_loop().run_in_executor(thread, _load, config)
-    tags = TagReader(config.redis_url)
+    tags, switched = TagReader(config.redis_url), Switched(config.redis_url)
     reporter = Reporter(config.redis_url, target.admission.tokenizer.decode, embedding.load)
     drafts = DraftHub(
         target.admission.tokenizer.fingerprint,
@@ -62,6 +63,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
         limits=Limits(config.min_batch, config.max_batch, config.min_confidence),
         hidden=target.hidden,
         ahead=AheadPolicy(config.ahead),
+        switch=switched.state,
     )
     engine = Engine(
         target.admission,
@@ -79,7 +81,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
     verify_pb2_grpc.add_VerifyServiceServicer_to_server(servicer, server.grpc)
     await server.start()
     async with asyncio.TaskGroup() as group:  # an engine that ends by a fault ends the service
-        background = [group.create_task(part.run()) for part in (engine, tags, reporter)]
+        background = [group.create_task(part.run()) for part in (engine, tags, reporter, switched)]
         servicer.ready = True
         await server.set_ready(True)
         log.info("ready", port=server.port, model=config.served_name, device=target.status.device)
@@ -95,6 +97,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
     await drafts.shutdown()
     await tags.close()
     await reporter.close()
+    await switched.close()
 
 
 class _Target:

@@ -17,6 +17,7 @@ _MOST_PAIRS = 1024
 _KEPT_ACTIONS = 200
 _HOLD_AFTER_HAND = 200
 _BETWEEN_TRAININGS = 500
+_MOST_PATIENCE = 8
 
 PoolsOf = Callable[[str], Sequence[str]]
 
@@ -114,7 +115,7 @@ class Autopilot:
         if pair.trial:
             return self._judge_trial(key, pair, now_ms)
         trouble = next((each for each in found if each.trouble is not Trouble.CONSISTENCY), None)
-        return self._shrink(key, pair, trouble, now_ms) if trouble and not pair.patience else None
+        return self._shrink(key, pair, trouble, now_ms) if trouble else None
 
     def _findings(self, key: tuple[str, str]) -> list[Finding]:
         return findings(self._pairs[key].used, self.plain(key[0]), self.limits)
@@ -147,8 +148,8 @@ class Autopilot:
         if rate is None or before.rate is None or rate >= before.rate:
             return None
         pair.largest_block = before.before
-        pair.patience = min(2 * pair.patience + 1, 64)
-        pair.held = self.limits.patience * pair.patience
+        pair.patience = min(pair.patience + 1, _MOST_PATIENCE)
+        pair.held = self.limits.patience * 2**pair.patience
         pair.begin(now_ms)
         reason = f"rate {rate:.3g} tokens/s, {before.rate:.3g} before"
         return Action(now_ms, Kind.GROW, *key, reason, pair.largest_block)

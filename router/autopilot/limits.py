@@ -22,7 +22,7 @@ class Limits:
         fewest_plain: plain answers that rates are compared with.
         fewest_watched: answers in shadow after which a resting draft may return.
         fewest_tokens: of an answer whose rate counts.
-        patience: answers of a pair of class and draft between two actions on it.
+        patience: answers for which a draft is left alone after a trial that did not help, doubled each time.
         returns: by how much acceptance in shadow must be better than when the draft was set to rest.
         recovers: share of the acceptance that it had while it paid, to which it must come back.
         actions_per_minute: most, over all classes.

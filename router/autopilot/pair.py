@@ -29,13 +29,11 @@ class Rest:
     Attributes:
         acceptance: in shadow it must come up to this.
         until_ms: when it is tried again whatever shadow shows; 0: never.
-        times: how often it was set to rest for speed alone, in a row.
     """
 
     reason: str
     acceptance: float
     until_ms: int = 0
-    times: int = 0
 
 
 @dataclass(slots=True)
@@ -46,6 +44,10 @@ class Pair:
         good: acceptance while it paid; None: not seen yet.
         largest_block: most guesses of a block; 0: no limit.
         held: answers for which it is left alone.
+        patience: trials that did not help; each doubles the time.
+        trial: of shorter blocks, under way; None: none is.
+        rest: None: it is used.
+        rests: times in a row that it was set to rest for more than uselessness.
         since_ms: when something was last done about it; what was seen before says nothing of the time after.
         asked: answers for which no training is asked for again.
     """
@@ -94,7 +96,7 @@ class Pair:
         if finding.trouble is not Trouble.USELESS:
             seconds = min(limits.rest_seconds * 2**self.rests, limits.longest_rest_seconds)
             until_ms, self.rests = now_ms + round(seconds * 1000), self.rests + 1
-        self.rest = Rest(str(finding), min(wanted, 1.0), until_ms, self.rests)
+        self.rest = Rest(str(finding), min(wanted, 1.0), until_ms)
         self.largest_block, self.trial = 0, None
         self.begin(now_ms)
 
@@ -116,7 +118,7 @@ class Pair:
             "largest_block": self.largest_block,
             "rests": self.rests,
             "since_ms": self.since_ms,
-            "rest": rest and [rest.reason, rest.acceptance, rest.until_ms, rest.times],
+            "rest": rest and [rest.reason, rest.acceptance, rest.until_ms],
         }
 
 

@@ -60,7 +60,7 @@ def findings(drafted: Window, plain: Window, limits: Limits) -> list[Finding]:
     effective = _effective(drafted, plain, compared[0], limits) if compared else 1.0
     if compared and effective < limits.quality <= compared[0]:
         found.append(Finding(Trouble.QUALITY, effective, limits.quality))
-    if found or compared is None or compared[0] >= limits.pays:
+    if found or compared is None or compared[0] * math.exp(compared[1]) >= limits.pays:
         return found
     return _warnings(drafted, limits)
 
@@ -76,7 +76,7 @@ def _effective(drafted: Window, plain: Window, ratio: float, limits: Limits) -> 
 
 
 def _warnings(drafted: Window, limits: Limits) -> list[Finding]:
-    """Of a draft that is seen not to pay."""
+    """Of a draft that is not likely to pay."""
     found = []
     acceptance, consistency = drafted.acceptance, drafted.consistency
     if acceptance is not None and acceptance < limits.acceptance:

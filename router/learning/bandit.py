@@ -75,7 +75,8 @@ class Bandit:
         first = arm.weight == 0
         surprise = arm.add(value)
         if not first:
-            known.variance += (min(surprise**2, 4.0) - known.variance) / 20
+            # One value that is far off is no noise yet; the next ones will tell.
+            known.variance += (min(surprise**2, 9 * known.spread**2) - known.variance) / 20
         if arm.drifted(known.spread, self._learning.sigmas):
             known.changes += 1
             for other in known.arms.values():

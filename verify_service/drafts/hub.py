@@ -9,7 +9,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
-from common import logging, noise
+from common import logging, noise, switches
 from common.draft_types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, tenant_key
 from common.types import DraftEndpoint, FactCheck, Mode
 from verify_service import metrics
@@ -45,17 +45,20 @@ class DraftHub:
         limits: Limits = Limits(),
         hidden: Hidden = Hidden(),
         ahead: AheadPolicy | None = None,
+        switch: Callable[[str], switches.State] = lambda _: switches.State.ON,
     ) -> None:
         """
         Args:
             ahead: how many blocks drafts may send ahead; None: none.
             hidden: what drafts are sent.
             policy: how many guesses are asked for; None: as many as the sequence may have.
+            switch: by class of prompts, whether drafts are used, only watched, or not even asked.
         """
         self._policy: Policy = policy or Fixed()
         self._limits = limits
         self._hidden = hidden
         self._ahead = ahead or AheadPolicy()
+        self._switch = switch
         self._batch = 0
         self._fingerprint = fingerprint
         self._vocabulary_size = vocabulary_size
@@ -228,12 +231,16 @@ class DraftHub:
         """What to ask ``endpoint`` for next."""
         sequence, choice = session.sequence, NOTHING
         most = sequence.next_block_size
-        if most > 0 and self._limits.allow(self._batch):
+        if most > 0 and self._limits.allow(self._batch) and self._switched_on(sequence):
             state = State(endpoint.name, most, sequence.tree_width, self._batch, len(sequence.tokens))
             choice = session.controller.choose(state)
         metrics.BLOCK_SIZE.observe(choice.block_size)
         self._turn(session, off=most > 0 and (choice.probe or not choice.block_size))
         return choice
+
+    def _switched_on(self, sequence: Sequence) -> bool:
+        state = self._switch(sequence.request.terms.prompt_class)
+        return state is switches.State.ON or (state is switches.State.SHADOW and sequence.shadow)
 
     def _may_go_ahead(self, sequence: Sequence, choice: Choice) -> int:
         """Fact checks and grammars look at a block when it is made; they do not go back."""
