@@ -17,9 +17,11 @@ PoolRanking = Callable[[str], Sequence[str]]
 """The draft pools for a prompt class, best first. Learned rankings take the configured one's place."""
 
 
-def configured_ranking(classes: Mapping[str, Sequence[str]], pools: Sequence[str]) -> PoolRanking:
-    """The pools configured for a class, or all of them in their configured order."""
-    return lambda prompt_class: classes.get(prompt_class, pools)
+def configured_ranking(
+    classes: Mapping[str, Sequence[str]], pools: Callable[[], Sequence[str]]
+) -> PoolRanking:
+    """The pools configured for a class, or all that are known at the time, in their order."""
+    return lambda prompt_class: classes[prompt_class] if prompt_class in classes else pools()
 
 
 class LeastLoaded:

@@ -1,4 +1,4 @@
-"""The router's life: listen, poll everything once, turn ready, poll on, drain."""
+"""The router's life: listen, learn who there is, poll everything once, turn ready, poll on, drain."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 from common import lifecycle, logging, rpc
 from protos.tandem.v1.router_pb2_grpc import add_RouterServiceServicer_to_server
-from router.breaker import Breaker
+from router.breaker import Breaker, Limits
 from router.classifier import classify
 from router.clients import GrpcStatusClient
 from router.config import RouterConfig
+from router.discovery.base import Discovery
+from router.discovery.configured import open_discovery
 from router.metrics import Metrics
 from router.policy import LeastLoaded, configured_ranking
 from router.poller import Poller
-from router.registry import VERIFY_POOL, Registry
+from router.registry import Registry
 from router.router import Router
 from router.servicer import RouterServicer
 
@@ -34,8 +36,8 @@ class RouterServer:
 
     def __init__(self, config: RouterConfig, metrics: CollectorRegistry) -> None:
         self._config = config
-        registry = _registry(config)
-        ranking = configured_ranking(config.classes, tuple(config.drafts))
+        self._registry = registry = _registry(config)
+        ranking = configured_ranking(config.classes, registry.draft_pools)
         policy = LeastLoaded(registry, ranking, max_drafts=config.max_drafts_per_plan, rng=random.Random())
         router = Router(classify, policy, Metrics(registry, metrics))
         self._client = GrpcStatusClient(config.poll_timeout_seconds)
@@ -45,35 +47,42 @@ class RouterServer:
         add_RouterServiceServicer_to_server(RouterServicer(router, registry), self._server.grpc)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Serve until ``stopping`` is set, then drain."""
-        await self._server.start()
-        try:
-            await self._poller.poll_all()
-            await self._server.set_ready(True)
-            log.info("ready", port=self.port)
-            await self._poll_until(stopping)
-        finally:
-            await self._server.drain(self._config.drain_seconds)
-            await self._client.close()
+        """Serve until ``stopping`` is set, then drain.
 
-    async def _poll_until(self, stopping: asyncio.Event) -> None:
+        Raises:
+            ConfigError: when the discovery cannot be set up.
+        """
+        async with open_discovery(self._config, self._registry) as discovery:
+            await self._server.start()
+            try:
+                await self._live_until(stopping, discovery)
+            finally:
+                await self._server.drain(self._config.drain_seconds)
+                await self._client.close()
+
+    async def _live_until(self, stopping: asyncio.Event, discovery: Discovery) -> None:
         # In a group, so that a router whose polls have failed for good stops instead of planning on
         # with what it last knew.
         async with asyncio.TaskGroup() as group:
-            polling = group.create_task(self._poller.run())
+            tasks = [group.create_task(discovery.run()), group.create_task(self._poll(discovery))]
             await stopping.wait()
-            polling.cancel()
+            for task in tasks:
+                task.cancel()
+
+    async def _poll(self, discovery: Discovery) -> None:
+        await discovery.synced.wait()
+        await self._poller.poll_all()
+        await self._server.set_ready(True)
+        log.info("ready", port=self.port)
+        await self._poller.run()
 
 
 def _registry(config: RouterConfig) -> Registry:
-    registry = Registry(
-        lambda: Breaker(
-            failures=config.breaker_failures,
-            open_seconds=config.breaker_open_seconds,
-            max_open_seconds=config.breaker_max_open_seconds,
-        )
+    limits = Limits(
+        failures=config.breaker_failures,
+        slow_seconds=config.breaker_slow_seconds,
+        window=config.breaker_window,
+        open_seconds=config.breaker_open_seconds,
+        max_open_seconds=config.breaker_max_open_seconds,
     )
-    registry.replace(VERIFY_POOL, config.verify)
-    for pool, addresses in config.drafts.items():
-        registry.replace(pool, addresses)
-    return registry
+    return Registry(lambda pool: Breaker(limits, pool), config.breaker_max_ejected)

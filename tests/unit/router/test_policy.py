@@ -9,6 +9,7 @@ import structlog
 
 from common.errors import Unavailable
 from common.types import DraftEndpoint, Plan
+from router.breaker import Outcome
 from router.policy import LeastLoaded, configured_ranking
 from router.registry import Registry, Report
 from tests.unit.router.fakes import Clock, endpoint, registry
@@ -21,7 +22,7 @@ def policy(
     max_drafts: int = 2,
     log: structlog.typing.FilteringBoundLogger | None = None,
 ) -> LeastLoaded:
-    ranking = configured_ranking(classes or {}, pools)
+    ranking = configured_ranking(classes or {}, lambda: pools)
     return LeastLoaded(known, ranking, max_drafts=max_drafts, rng=random.Random(7), log=log)
 
 
@@ -94,7 +95,7 @@ def test_only_the_first_draft_of_a_plan_is_charged_with_its_load() -> None:
 
 def test_an_endpoint_that_missed_its_last_poll_is_the_last_resort_but_still_one() -> None:
     known = all_ready(registry(["v1:1", "v2:1"]))
-    endpoint(known, "v1:1").breaker.failed()
+    endpoint(known, "v1:1").breaker.record(Outcome.FAILED)
     endpoint(known, "v2:1").report = Report(ready=True, load=30)
     assert policy(known).choose("chat").verify_address == "v2:1"
     endpoint(known, "v2:1").report = Report(ready=False)
@@ -105,11 +106,11 @@ def test_an_endpoint_whose_breaker_is_open_or_half_open_is_not_planned() -> None
     clock = Clock()
     known = all_ready(registry(["v:1"], clock, failures=1, ngram=["n:1"], model=["m:1"]))
     failing = endpoint(known, "n:1").breaker
-    failing.failed()
+    failing.record(Outcome.FAILED)
     assert addresses(policy(known).choose("chat")) == ["m:1"]
     clock.now += 2
     assert addresses(policy(known).choose("chat")) == ["m:1"]
-    failing.succeeded()
+    failing.record(Outcome.ANSWERED)
     assert addresses(policy(known).choose("chat")) == ["n:1", "m:1"]
 
 
