@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from router.learning.bandit import Bandit
@@ -40,16 +40,14 @@ class Pools:
 class Drafting:
     """
     Args:
-        classes: pools by class; a class that is not there has ``pools``.
-        pools: all that are known now.
+        pools_of: the pools that a class may use, in order of preference as long as nothing is learned.
         steering: as it is now.
         needs_plain: whether little is known of a class's plain answers.
     """
 
     def __init__(
         self,
-        classes: Mapping[str, Sequence[str]],
-        pools: Callable[[], Sequence[str]],
+        pools_of: Callable[[str], Sequence[str]],
         bandit: Bandit,
         *,
         steering: Callable[[], Steering] = Steering,
@@ -57,8 +55,7 @@ class Drafting:
         needs_plain: Callable[[str], bool] = lambda _: False,
         rng: random.Random,
     ) -> None:
-        self._configured = classes
-        self._pools = pools
+        self._pools_of = pools_of
         self._bandit = bandit
         self._steering = steering
         self._shares = shares
@@ -67,7 +64,7 @@ class Drafting:
 
     def choose(self, classes: Classes) -> Pools:
         prompt_class, steering = classes[0][0], self._steering()
-        configured = tuple(self._configured.get(prompt_class, self._pools()))
+        configured = tuple(self._pools_of(prompt_class))
         state = steering.state(prompt_class)
         if not configured:
             return Pools(why="no draft pool for this class: plain decoding")

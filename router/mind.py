@@ -12,6 +12,7 @@ from common.feedback import FeedbackRecord
 from router.autopilot.autopilot import Autopilot, PoolsOf
 from router.autopilot.pair import first_of
 from router.config import RouterConfig
+from router.drafting import Shares
 from router.feedback import FeedbackReader, Learner
 from router.learning.bandit import Bandit, Learning
 from router.metrics import Metrics
@@ -31,6 +32,7 @@ class Mind:
     """
 
     def __init__(self, config: RouterConfig, metrics: Metrics, pools_of: PoolsOf, watcher: Learner) -> None:
+        self._config = config
         self.bandit = Bandit(Learning(explore=config.explore), random.Random())
         self.autopilot = Autopilot(pools_of)
         self.pilot: Pilot | None = None
@@ -47,6 +49,14 @@ class Mind:
 
     def steering(self) -> Steering:
         return self.pilot.steering if self.pilot else Steering()
+
+    @property
+    def shares(self) -> Shares:
+        """What is spent on finding out; nothing where nobody would learn from it."""
+        config = self._config
+        if self.pilot is None or not config.autopilot:
+            return Shares()
+        return Shares(config.plain_share, min(5 * config.plain_share, 1.0), config.watched_share)
 
     def needs_plain(self, prompt_class: str) -> bool:
         return self.pilot is not None and self.autopilot.needs_plain(prompt_class)

@@ -22,8 +22,7 @@ def drafting(
     needs_plain: bool = False,
 ) -> Drafting:
     return Drafting(
-        classes or {},
-        lambda: POOLS,
+        lambda prompt_class: (classes or {}).get(prompt_class, POOLS),
         bandit or Bandit(),
         steering=lambda: steering,
         shares=shares,
