@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from router.learning.bandit import Bandit
 from common.switches import State
+from router.learning.bandit import Bandit
 from router.steering import Steering
 
 Classes = Sequence[tuple[str, float]]

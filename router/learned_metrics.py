@@ -30,7 +30,9 @@ class LearnedCollector(Collector):
             self._bandit.values(),
         )
         changes = CounterMetricFamily(
-            "tandem_router_changes", "Times a class's pools were found to have changed.", labels=["prompt_class"]
+            "tandem_router_changes",
+            "Times a class's pools were found to have changed.",
+            labels=["prompt_class"],
         )
         for prompt_class, count in self._bandit.changes().items():
             if prompt_class in PROMPT_CLASSES:
@@ -56,7 +58,9 @@ class LearnedCollector(Collector):
         yield _by_pair(
             "tandem_autopilot_largest_block", "Limit of guesses in a block.", steering.largest_block
         )
-        acceptance = {key: (pair.watched if pair.rest else pair.used).acceptance for key, pair in pairs.items()}
+        acceptance = {
+            key: (pair.watched if pair.rest else pair.used).acceptance for key, pair in pairs.items()
+        }
         yield _by_pair(
             "tandem_autopilot_acceptance",
             "Share of guesses that were right, over the last answers.",

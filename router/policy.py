@@ -56,6 +56,7 @@ class Planner:
         verify = self._choose_verify(request)
         pools = _NO_SPECULATION if request.speculation_disabled else self._drafting.choose(classes)
         drafts = self._choose_drafts(pools.names, verify)
+        reason = f"class {_named(classes)}; {_verifying(verify)}; {_drafting(pools, drafts)}"
         # A fallback carries no load until the draft before it fails.
         for endpoint in (verify, *drafts[:1]):
             endpoint.planned += 1
@@ -65,7 +66,7 @@ class Planner:
             prompt_class,
             verify.address,
             tuple(DraftEndpoint(draft.pool, draft.address) for draft in drafts),
-            f"class {_named(classes)}; {_verifying(verify)}; {_drafting(pools, drafts)}",
+            reason,
             self._steering().largest_block.get((prompt_class, first), 0),
             pools.shadow and bool(drafts),
         )

@@ -107,7 +107,6 @@ class RouterServer:
         log.info("ready", port=self.port)
         await self._poller.run()
 
-
     async def _administer(self) -> None:
         """Serve the admin API, where there is something to administer, until cancelled."""
         if self._mind.pilot and self._config.admin_port:

@@ -76,9 +76,13 @@ class Autopilot:
 
     def trainings(self, now_ms: int, taken: Sequence[Action]) -> list[Action]:
         """For which of the drafts that were just given up, or drift in meaning, training is to be asked."""
-        keys = {(action.prompt_class, action.pool): action.reason for action in taken if action.kind in _GAVE_UP}
+        keys = {
+            (action.prompt_class, action.pool): action.reason for action in taken if action.kind in _GAVE_UP
+        }
         for key, pair in self._pairs.items():
-            drift = next((found for found in self._findings(key) if found.trouble is Trouble.CONSISTENCY), None)
+            drift = next(
+                (found for found in self._findings(key) if found.trouble is Trouble.CONSISTENCY), None
+            )
             if drift and not pair.asked:
                 keys.setdefault(key, str(drift))
         asked = []

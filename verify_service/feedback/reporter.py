@@ -67,7 +67,9 @@ class Reporter:
             record = await self._compared(entry)
             try:
                 fields = streams.encode(record)
-                await self._redis.xadd(streams.FEEDBACK, fields, maxlen=streams.FEEDBACK_CAP, approximate=True)
+                await self._redis.xadd(
+                    streams.FEEDBACK, fields, maxlen=streams.FEEDBACK_CAP, approximate=True
+                )
                 metrics.FEEDBACK.labels("sent").inc()
             except (RedisError, OSError) as error:
                 log.warning("feedback cannot be sent", error=str(error))

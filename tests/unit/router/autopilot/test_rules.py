@@ -56,7 +56,9 @@ def test_late_first_tokens_are_found() -> None:
     slow = record(rate=100.0, acceptance=0.95)
     for _ in range(3):
         sample = sample_of(slow, first_of(slow), 8)
-        late.add(type(sample)(**{**{f: getattr(sample, f) for f in sample.__slots__}, "first_token_seconds": 2.0}))
+        late.add(
+            type(sample)(**{**{f: getattr(sample, f) for f in sample.__slots__}, "first_token_seconds": 2.0})
+        )
     assert troubles(late) == [Trouble.LATE]
 
 
