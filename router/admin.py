@@ -83,7 +83,7 @@ def create_app(pilot: Pilot, bandit: Bandit) -> FastAPI:
 
 
 def _pair(pilot: Pilot, prompt_class: str, pool: str, pair: Pair) -> Json:
-    window = pair.watched if pair.rest else pair.used
+    window = pair.window
     return {
         "prompt_class": prompt_class,
         "pool": pool,

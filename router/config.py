@@ -45,10 +45,10 @@ class RouterConfig:
         kubernetes_config: a kubeconfig file; where empty, the cluster that the router runs in.
         metrics_port: 0 turns metrics off.
         admin_port: of the admin API; 0: none.
-        redis_url: where feedback comes from and what was decided is kept; empty: nothing is learned, there are
-            no switches and no autopilot.
+        redis_url: where feedback comes from and what was decided is kept; empty: nothing is learned, there
+            are no switches and no autopilot.
         explore: most of a class's answers that may go to other pools than the best known.
-        most_over_mean: most load of a verify replica that the prompts which prefer it may make, in mean loads.
+        most_over_mean: load, in mean loads, up to which a verify replica gets the prompts that prefer it.
         autopilot: whether drafts that do not pay may be set to rest.
         plain_share: share of answers that nobody drafts, to see what drafts are worth.
         watched_share: share of a class's answers that show in shadow whether a resting draft would pay again.

@@ -1,7 +1,7 @@
 """Follows what verify replicas report of finished answers.
 
-The stream is what routers share: each folds the same entries in the same order into what it knows, a router that
-starts reads what is kept of the past first, and nothing else has to be written anywhere.
+The stream is what routers share: each folds the same entries in the same order into what it knows, a router
+that starts reads what is kept of the past first, and nothing else has to be written anywhere.
 """
 
 from __future__ import annotations

@@ -58,9 +58,7 @@ class LearnedCollector(Collector):
         yield _by_pair(
             "tandem_autopilot_largest_block", "Limit of guesses in a block.", steering.largest_block
         )
-        acceptance = {
-            key: (pair.watched if pair.rest else pair.used).acceptance for key, pair in pairs.items()
-        }
+        acceptance = {key: pair.window.acceptance for key, pair in pairs.items()}
         yield _by_pair(
             "tandem_autopilot_acceptance",
             "Share of guesses that were right, over the last answers.",

@@ -18,8 +18,8 @@ def by_load(endpoints: Sequence[Endpoint], rng: random.Random) -> list[Endpoint]
 def two_choices(endpoints: Sequence[Endpoint], rng: random.Random) -> list[Endpoint]:
     """The less loaded of two picked at random, then the others by load.
 
-    What is known of loads is old, and the least loaded of all would be flooded by everybody who knows the same
-    (Mitzenmacher 2001).
+    What is known of loads is old, and the least loaded of all would be flooded by everybody who knows the
+    same (Mitzenmacher 2001).
     """
     if len(endpoints) < 2:
         return list(endpoints)
@@ -30,7 +30,7 @@ def two_choices(endpoints: Sequence[Endpoint], rng: random.Random) -> list[Endpo
 def affine(
     endpoints: Sequence[Endpoint], key: str, most_over_mean: float, rng: random.Random
 ) -> list[Endpoint]:
-    """The replicas in the order in which prompts of this beginning prefer them, those with too much load last.
+    """The replicas as prompts of this beginning prefer them, those with too much load last.
 
     Every router computes the same order from the addresses alone, and a replica that comes or goes moves only
     the keys that are its own (rendezvous hashing, Thaler & Ravishankar 1998). None gets more than

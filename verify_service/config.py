@@ -54,8 +54,8 @@ class Config:
         lookahead_window: columns of the window that a pass looks ahead with where a plan names no drafts;
             0: no lookahead.
         lookahead_ngram: tokens of the n-grams that this finds; the window has as many levels less one.
-        redis_url: where fact-check tags come from and feedback goes to; empty: fact checks are refused, and the
-            router learns nothing.
+        redis_url: where fact-check tags and switches come from and feedback goes to; empty: fact checks are
+            refused, and the router learns nothing.
         feedback_sampled: share of answers of which it is also reported how likely the target finds them, and
             how close in meaning what was drafted is to what they say.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import redis.asyncio as redis
 from redis.exceptions import RedisError
@@ -16,7 +17,9 @@ class Switched:
     """``url``: empty: there is no switch, and speculation is on."""
 
     def __init__(self, url: str) -> None:
-        self._redis = redis.Redis.from_url(url, socket_connect_timeout=1, socket_timeout=1) if url else None
+        self._redis: Any = None
+        if url:
+            self._redis = redis.Redis.from_url(url, socket_connect_timeout=1, socket_timeout=1)
         self._reader = SwitchReader(self._fetch)
 
     def state(self, prompt_class: str) -> State:
@@ -32,7 +35,6 @@ class Switched:
             await self._redis.aclose()
 
     async def _fetch(self) -> Mapping[bytes, bytes]:
-        assert self._redis is not None
         try:
             fields: Mapping[bytes, bytes] = await self._redis.hgetall(switches.KEY)
         except (RedisError, OSError) as error:

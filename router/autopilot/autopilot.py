@@ -24,8 +24,8 @@ PoolsOf = Callable[[str], Sequence[str]]
 
 class Autopilot:
     """
-    Every action is a trial of its kind: blocks are shortened and made long again if that did not help, a draft
-    that is set to rest is watched in shadow and comes back when it is better there.
+    Every action is a trial of its kind: blocks are shortened and made long again if that did not help, a
+    draft that is set to rest is watched in shadow and comes back when it is better there.
 
     Args:
         pools_of: the pools that a class may use.
@@ -76,13 +76,11 @@ class Autopilot:
 
     def trainings(self, now_ms: int, taken: Sequence[Action]) -> list[Action]:
         """For which of the drafts that were just given up, or drift in meaning, training is to be asked."""
-        keys = {
-            (action.prompt_class, action.pool): action.reason for action in taken if action.kind in _GAVE_UP
-        }
+        given_up = [action for action in taken if action.kind in _GAVE_UP]
+        keys = {(action.prompt_class, action.pool): action.reason for action in given_up}
         for key, pair in self._pairs.items():
-            drift = next(
-                (found for found in self._findings(key) if found.trouble is Trouble.CONSISTENCY), None
-            )
+            drifts = (found for found in self._findings(key) if found.trouble is Trouble.CONSISTENCY)
+            drift = next(drifts, None)
             if drift and not pair.asked:
                 keys.setdefault(key, str(drift))
         asked = []
@@ -145,7 +143,7 @@ class Autopilot:
         return Action(now_ms, Kind.SHRINK, *key, str(finding), pair.largest_block)
 
     def _judge_trial(self, key: tuple[str, str], pair: Pair, now_ms: int) -> Action | None:
-        """Shorter blocks stay where answers are no slower with them; else it is left alone for ever longer."""
+        """Shorter blocks stay where answers are no slower with them; else it is left alone, ever longer."""
         assert pair.trial is not None
         before, rate = pair.trial, pair.used.rate
         pair.trial = None

@@ -64,6 +64,11 @@ class Pair:
     patience: int = 0
     asked: int = 0
 
+    @property
+    def window(self) -> Window:
+        """What is seen of it now."""
+        return self.watched if self.rest else self.used
+
     def add(self, sample: Sample, shadow: bool) -> None:
         if sample.created_ms < self.since_ms:
             return

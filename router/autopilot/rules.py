@@ -84,9 +84,9 @@ def _warnings(drafted: Window, limits: Limits) -> list[Finding]:
     cut = next((place for place, share in enumerate(drafted.truncation) if share > limits.truncation), None)
     if cut is not None:
         found.append(Finding(Trouble.TRUNCATION, drafted.truncation[cut], limits.truncation, cut))
-    if consistency is not None and drafted.compared >= limits.fewest_sampled:
-        if consistency < limits.consistency:
-            found.append(Finding(Trouble.CONSISTENCY, consistency, limits.consistency))
+    compared = drafted.compared >= limits.fewest_sampled
+    if compared and consistency is not None and consistency < limits.consistency:
+        found.append(Finding(Trouble.CONSISTENCY, consistency, limits.consistency))
     late = drafted.late(limits.first_token_seconds)
     if late > limits.late:
         found.append(Finding(Trouble.LATE, late, limits.late))

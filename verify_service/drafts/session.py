@@ -83,7 +83,7 @@ class DraftedSession:
 
     @property
     def unsettled(self) -> bool:
-        """Whether the session only watches, and the answer has not come to the end of the block that it has."""
+        """Whether the session only watches, and the answer has not come to the end of its block."""
         if not self.sequence.shadow or self.offered is None:
             return False
         return len(self.sequence.tokens) <= self.offered.base_length + len(self.offered.token_ids)

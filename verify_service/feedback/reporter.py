@@ -29,7 +29,7 @@ log = logging.get("feedback")
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """``texts``: drafted and final, to be compared; None: the answer was not sampled, or nothing was drafted."""
+    """``texts``: drafted and final, to be compared; None: not sampled, or nothing was drafted."""
 
     record: FeedbackRecord
     texts: tuple[str, str] | None
@@ -66,15 +66,16 @@ class Reporter:
             entry = await self._queue.get()
             record = await self._compared(entry)
             try:
-                fields = streams.encode(record)
-                await self._redis.xadd(
-                    streams.FEEDBACK, fields, maxlen=streams.FEEDBACK_CAP, approximate=True
-                )
+                await self._send(self._redis, record)
                 metrics.FEEDBACK.labels("sent").inc()
             except (RedisError, OSError) as error:
                 log.warning("feedback cannot be sent", error=str(error))
                 metrics.FEEDBACK.labels("failed").inc()
                 await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _send(self, client: redis.Redis, record: FeedbackRecord) -> None:
+        fields = streams.encode(record)
+        await client.xadd(streams.FEEDBACK, fields, maxlen=streams.FEEDBACK_CAP, approximate=True)
 
     async def close(self) -> None:
         if self._redis is not None:

@@ -131,7 +131,7 @@ class FakeVerify(VerifyServiceServicer):
 
 
 class FakeRouter(RouterServiceServicer):
-    """Answers with ``plan``, or raises ``error``; with the address ``dead`` as long as a request may go there."""
+    """Answers with ``plan``, or raises ``error``; with the address ``dead`` where a request may go there."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

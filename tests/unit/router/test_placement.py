@@ -5,17 +5,17 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+from router.breaker import Outcome
 from router.placement import affine, by_load, two_choices
 from router.registry import Endpoint, Report
-from tests.unit.router.fakes import Clock, breaker
+from tests.unit.router.fakes import registry
 
 
 def replicas(count: int, load: int = 0, capacity: int = 0) -> list[Endpoint]:
-    clock = Clock()
-    return [
-        Endpoint("verify", f"v{number}:1", breaker(clock), Report(True, load, capacity))
-        for number in range(count)
-    ]
+    known = list(registry([f"v{number}:1" for number in range(count)]))
+    for each in known:
+        each.report = Report(True, load, capacity)
+    return known
 
 
 def chosen(among: list[Endpoint], key: str, most: float = 1.25) -> Endpoint:
@@ -65,7 +65,7 @@ def test_full_and_failing_replicas_come_last_but_do_come() -> None:
     preferred.report = Report(True, 4, 4)
     assert chosen(among, "k") is not preferred
     preferred.report = Report(True, 4, 8)
-    preferred.breaker.failed()
+    preferred.breaker.record(Outcome.FAILED)
     ordered = affine(among, "k", 1.25, random.Random(1))
     assert ordered[-1] is preferred and len(ordered) == 2
 

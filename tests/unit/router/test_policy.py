@@ -207,7 +207,8 @@ def test_the_reason_tells_the_class_the_loads_and_the_fallback() -> None:
     endpoint(known, "10.0.0.1:50052").report = Report(ready=True, load=3, capacity=32)
     endpoint(known, "10.0.0.2:50053").report = Report(ready=True, load=2)
     assert policy(known).choose("math").reason == (
-        "class math 1.00; verify 10.0.0.1:50052 has 3 of 32 in flight; draft ngram@10.0.0.2:50053 has 2 sessions"
+        "class math 1.00; verify 10.0.0.1:50052 has 3 of 32 in flight; "
+        "draft ngram@10.0.0.2:50053 has 2 sessions"
     )
     endpoint(known, "10.0.0.3:50053").report = Report(ready=True)
     assert policy(known).choose("math").reason.endswith("has 3 sessions, then model@10.0.0.3:50053")

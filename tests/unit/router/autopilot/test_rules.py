@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -55,10 +56,7 @@ def test_late_first_tokens_are_found() -> None:
         late.samples.remove(sample)
     slow = record(rate=100.0, acceptance=0.95)
     for _ in range(3):
-        sample = sample_of(slow, first_of(slow), 8)
-        late.add(
-            type(sample)(**{**{f: getattr(sample, f) for f in sample.__slots__}, "first_token_seconds": 2.0})
-        )
+        late.add(replace(sample_of(slow, first_of(slow), 8), first_token_seconds=2.0))
     assert troubles(late) == [Trouble.LATE]
 
 
@@ -76,10 +74,8 @@ def test_the_first_position_where_too_many_blocks_end_is_named() -> None:
     drafted = window(rate=100.0, acceptance=0.95, positions=2)
     for sample in list(drafted.samples):
         drafted.samples.remove(sample)
-        changed = {f: getattr(sample, f) for f in sample.__slots__}
-        offered = sample.offered[0]
-        changed |= {"offered": (offered, offered, offered), "accepted": (offered, offered - 1, offered // 2)}
-        drafted.add(type(sample)(**changed))
+        came = sample.offered[0]
+        drafted.add(replace(sample, offered=(came, came, came), accepted=(came, came - 1, came // 2)))
     (finding,) = [f for f in findings(drafted, PLAIN, LIMITS) if f.trouble is Trouble.TRUNCATION]
     assert finding.position == 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import redis.asyncio as redis
@@ -63,7 +64,8 @@ async def running(reporter: Reporter) -> AsyncGenerator[None, None]:
 
 
 async def arrived(valkey: Valkey, count: int) -> list[FeedbackRecord]:
-    async with redis.Redis.from_url(valkey.url, protocol=2) as client:
+    connected: Any = redis.Redis.from_url(valkey.url, protocol=2)
+    async with connected as client:
         while len(entries := await client.xrange(streams.FEEDBACK)) < count:
             await asyncio.sleep(0.01)
     return [decode_feedback(fields) for _, fields in entries]
