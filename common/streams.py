@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 DRAFTS = "tandem:drafts"
 TAGS = "tandem:tags"
 FEEDBACK = "tandem:feedback"
+SAMPLES = "tandem:samples"
 FACT_CHECK_GROUP = "fact-check"
+DISTIL_GROUP = "distil"
 PROMPT_CHARACTERS = 65_536
 PROMPT_SECONDS = 600
 DRAFTS_CAP = 10_000
 TAGS_CAP = 10_000
 FEEDBACK_CAP = 20_000
+SAMPLES_CAP = 2_000
 
 LAST_BLOCK = 0
 """The ``block_id`` of a session's last record."""

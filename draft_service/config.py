@@ -32,6 +32,8 @@ class Config:
         cascade_tiny, cascade_middle: the sources that guess and filter in ``cascade``.
         cascade_threshold: the belief of ``cascade_middle`` from which on a guess stands.
         head: a file of the head of ``eagle`` or ``medusa``; empty: the one shipped for the target.
+        versions: a folder of versions of that head, the current one of which is taken up while drafts go on;
+            empty: none.
         layers: how many of the target's layers ``self`` keeps.
         max_ngram, min_ngram: longest and shortest tail ``ngram`` looks up.
         suffix_tokens, suffix_tenant_tokens, suffix_tenants: most tokens of answers that ``suffix`` keeps, of
@@ -62,6 +64,7 @@ class Config:
     backend: BackendName = "auto"
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     head: str = ""
+    versions: str = ""
     layers: Positive = 8
     max_ngram: Annotated[int, Field(ge=1, le=16)] = 4
     min_ngram: Annotated[int, Field(ge=1, le=16)] = 1

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 
 from common import logging
@@ -84,11 +84,22 @@ class DraftEngine:
         self._block_ids = itertools.count(time.time_ns())
         self._thread = thread
         self._compiler = compiler
+        self._round = asyncio.Lock()
         self._compiling: set[asyncio.Task[None]] = set()
 
     @property
     def num_sessions(self) -> int:
         return len(self._sessions)
+
+    @property
+    def model_version(self) -> str:
+        """Of what is drafting now."""
+        return self._source.model_version
+
+    async def between_rounds(self, change: Callable[[], None]) -> None:
+        """Call it when the source is at rest, and no block is on its way from there to a session."""
+        async with self._round:
+            change()
 
     def connect(self) -> Stream:
         """A verify replica's stream; to be released at its end."""
@@ -124,10 +135,11 @@ class DraftEngine:
                 self._apply(*await self._inbox.get())
             while not self._inbox.empty():
                 self._apply(*self._inbox.get_nowait())
-            if waiting := self._waiting():
-                await self._serve(waiting)
-            elif asked := self._going_ahead():
-                await self._go_ahead(asked)
+            async with self._round:
+                if waiting := self._waiting():
+                    await self._serve(waiting)
+                elif asked := self._going_ahead():
+                    await self._go_ahead(asked)
 
     def _waiting(self) -> list[Session]:
         return [session for session, _ in self._sessions.values() if session.block_size]

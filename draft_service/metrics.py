@@ -26,6 +26,8 @@ UNREPRODUCIBLE = Counter(
 SOURCE_GUESSES = Counter(
     "tandem_draft_source_guesses", "Guesses of each source of a pool, by outcome", ["source", "outcome"]
 )
+HEAD_SWAPS = Counter("tandem_draft_head_swaps", "Versions of a head, by what became of them", ["outcome"])
+HEAD_VERSION = Gauge("tandem_draft_head_version", "The version that is drafting; 0: the configured head")
 PUBLISHED = Counter("tandem_draft_published_blocks", "Blocks for the fact check, by outcome", ["outcome"])
 
 
@@ -34,5 +36,7 @@ def start_at_zero() -> None:
         SOURCE_GUESSES.labels(source, outcome)
     for code in ("fingerprint_mismatch", "overloaded", "out_of_sync", "invalid_request"):
         REFUSED.labels(code)
+    for outcome in ("taken", "refused"):
+        HEAD_SWAPS.labels(outcome)
     for outcome in ("published", "dropped", "failed"):
         PUBLISHED.labels(outcome)

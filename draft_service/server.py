@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from transformers import AutoConfig
 
@@ -16,10 +17,12 @@ from common.model.tokenizer import Tokenizer
 from draft_service import metrics
 from draft_service.config import Config
 from draft_service.engine import DraftEngine
+from draft_service.heads.versions import Versions
 from draft_service.publisher import Publisher
 from draft_service.servicer import DraftServicer
 from draft_service.sources import registry
 from draft_service.sources.base import Source
+from draft_service.swapping import Swapper, preparing
 from draft_service.vocabulary import Vocabulary
 from protos.tandem.v1 import draft_pb2, draft_pb2_grpc
 
@@ -28,15 +31,17 @@ log = logging.get("draft")
 
 @dataclass(frozen=True)
 class Drafting:
-    """A source at work. ``engine`` and ``publisher`` are to be run, the latter to be closed.
+    """A source at work. ``engine``, ``publisher`` and ``swapper`` are to be run, the second to be closed.
 
     Attributes:
+        swapper: None: the source stays as it is.
         status: what does not change while the source runs.
     """
 
     engine: DraftEngine
     publisher: Publisher
     status: draft_pb2.DraftStatus
+    swapper: Swapper | None = None
 
 
 async def serve(config: Config) -> None:
@@ -50,13 +55,16 @@ async def serve_source(config: Config, make_source: Callable[[Config, str], Sour
     lifecycle.serve_metrics(config.metrics_port)
     metrics.start_at_zero()
     drafting = await load(config, make_source)
-    engine, publisher = drafting.engine, drafting.publisher
+    engine, publisher, swapper = drafting.engine, drafting.publisher, drafting.swapper
+    if swapper:
+        await swapper.poll()
     servicer = DraftServicer(engine, drafting.status)
     server = rpc.Server(f"{config.host}:{config.port}")
     draft_pb2_grpc.add_DraftServiceServicer_to_server(servicer, server.grpc)
     await server.start()
     async with asyncio.TaskGroup() as group:  # an engine that ends by a fault ends the service
-        background = [group.create_task(engine.run()), group.create_task(publisher.run())]
+        parts = [part for part in (engine, publisher, swapper) if part]
+        background = [group.create_task(part.run()) for part in parts]
         servicer.ready = True
         await server.set_ready(True)
         log.info("ready", port=server.port, source=drafting.status.source)
@@ -92,9 +100,12 @@ async def load(config: Config, make_source: Callable[[Config, str], Source]) -> 
     )
     status = draft_pb2.DraftStatus(
         source=source.name,
-        model_version=source.model_version,
         fingerprint=vocabulary.fingerprint,
         vocabulary_size=vocabulary.size,
         max_sessions=config.max_sessions,
     )
-    return Drafting(engine, publisher, status)
+    swapper = None
+    if config.versions:
+        prepare = preparing(config, folder, source, vocabulary.fingerprint)
+        swapper = Swapper(Versions(Path(config.versions)), engine, prepare)
+    return Drafting(engine, publisher, status, swapper)

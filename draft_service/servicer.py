@@ -52,6 +52,7 @@ class DraftServicer(draft_pb2_grpc.DraftServiceServicer):
     ) -> draft_pb2.DraftStatus:
         status = draft_pb2.DraftStatus()
         status.CopyFrom(self._status)
+        status.model_version = self._engine.model_version
         status.ready = self.ready
         status.sessions = self._engine.num_sessions
         return status

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import sys
 import threading
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,40 +18,23 @@ from torch import Tensor
 from tqdm import tqdm
 
 from common.errors import ConfigError
-from common.model import loading, store
-from common.model.tokenizer import Tokenizer
+from common.model import store
 from draft_service.heads import files
 from draft_service.heads.eagle import EagleHead
 from draft_service.heads.files import Head, HeadFile
 from draft_service.heads.shape import Shape
 from draft_service.heads.target import TargetParts, load_last_layer, load_parts
-from training import answers, generation, options, states, stopping
+from training import answers, generation, options, precision, states, stopping
 from training.acceptance import Examiner, greedy_rows
 from training.answers import Answers
 from training.checkpoints import Checkpoints
-from training.states import States, StateWriter
+from training.states import States
+from training.target import Target
 from training.trainer import Settings, Trainer
 from training.windows import Windows
 
 _EXAMINED_LENGTH = 5
 _SAVE_EVERY_SECONDS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    folder: str
-    tokenizer: Tokenizer
-    threads: int
-
-    @property
-    def layers(self) -> int:
-        return int(store.load_config(self.folder).num_hidden_layers)
-
-    @staticmethod
-    def of(asked: Namespace) -> _Target:
-        folder = store.resolve(asked.model)
-        tokenizer = Tokenizer(store.load_tokenizer(folder), store.eos_token_ids(folder))
-        return _Target(folder, tokenizer, asked.threads or os.cpu_count() or 1)
 
 
 def main() -> None:
@@ -69,13 +50,13 @@ def main() -> None:
 def _run(asked: Namespace) -> None:
     if asked.plot and find_spec("matplotlib") is None:
         raise ConfigError("--plot needs matplotlib, which the extra training brings")
-    target = _Target.of(asked)
+    target = Target.of(asked.model, asked.threads)
     torch.set_num_threads(target.threads)
     found = _answers(asked, target)
     head, file = _head(asked, target, found)
-    precision = fastest_precision() if asked.precision == "auto" else getattr(torch, asked.precision)
-    parts = load_parts(target.folder, file.vocabulary, precision)
-    kept = _states(asked, target, found, file, parts)
+    multiplied = precision.fastest() if asked.precision == "auto" else getattr(torch, asked.precision)
+    parts = load_parts(target.folder, file.vocabulary, multiplied)
+    kept = states.of_target(asked.work / "states", target, found, file, parts)
     head.norm.copy_(parts.norm)
     trainer = _trainer(asked, _windows(asked, found, kept), head, parts)
     trainer.resume()
@@ -99,7 +80,7 @@ def _plot(trainer: Trainer, out: Path) -> None:
     plot.draw(trainer.progress.history, out.with_suffix(".svg"))
 
 
-def _answers(asked: Namespace, target: _Target) -> Answers:
+def _answers(asked: Namespace, target: Target) -> Answers:
     """Those that were made before, and those that are asked for now."""
     made = answers.load(_own(asked)) if _own(asked).is_file() else None
     missing = asked.generate - (made.answer_tokens if made else 0)
@@ -118,14 +99,14 @@ def _own(asked: Namespace) -> Path:
 
 
 def _generate(
-    asked: Namespace, target: _Target, made: Answers | None, missing: int, stop: threading.Event
+    asked: Namespace, target: Target, made: Answers | None, missing: int, stop: threading.Event
 ) -> Answers:
     """Those made before and new ones; saved every minute and at the end.
 
     Raises:
         Stopped: when it was asked to stop, after it has saved.
     """
-    runner = _runner(asked, target, generation.blocks_needed(asked.at_once, asked.answer_tokens)).runner
+    runner = target.runner(generation.blocks_needed(asked.at_once, asked.answer_tokens))
     seed = asked.seed + (len(made) if made else 0)
     generator = generation.Generator(
         runner,
@@ -164,7 +145,7 @@ def _generate(
 
 
 def _tasks(
-    asked: Namespace, target: _Target, generator: generation.Generator, missing: int, seed: int
+    asked: Namespace, target: Target, generator: generation.Generator, missing: int, seed: int
 ) -> Iterator[generation.Task]:
     """The target's own prompts first, as many as were asked for; then the given ones, again and again."""
     prompts = generation.read_prompts(asked.prompts)
@@ -179,7 +160,7 @@ def _tasks(
         yield from generation.tasks(prompts, target.tokenizer, seed := seed + 1)
 
 
-def _head(asked: Namespace, target: _Target, found: Answers) -> tuple[Head, HeadFile]:
+def _head(asked: Namespace, target: Target, found: Answers) -> tuple[Head, HeadFile]:
     """The one to begin with: a trained one, or a new one that starts as the target's last layer."""
     if asked.resume_from:
         file = files.load(asked.resume_from)
@@ -208,28 +189,6 @@ def frequent_tokens(found: Answers, count: int) -> Tensor:
     return torch.from_numpy(np.argsort(-counts, kind="stable")[:count].copy())
 
 
-def _states(asked: Namespace, target: _Target, found: Answers, file: HeadFile, parts: TargetParts) -> States:
-    folder = asked.work / "states"
-    identity = f"{file.shape.layers} {file.vocabulary.tolist()} {file.fingerprint}"
-    writer = StateWriter(folder, found, len(file.shape.layers) * file.shape.hidden, identity)
-    every = torch.arange(len(parts.embedding))
-    full_head = load_parts(target.folder, every, parts.head.dtype).head
-    return writer.write(
-        lambda: _runner(asked, target, states.blocks_needed(found), file.shape.layers).runner,
-        parts,
-        full_head,
-    )
-
-
-def _runner(
-    asked: Namespace, target: _Target, num_blocks: int, hidden_layers: tuple[int, ...] = ()
-) -> loading.Loaded:
-    wanted = loading.Wanted(
-        asked.model, num_blocks, target.threads, device="cpu", hidden_layers=hidden_layers
-    )
-    return loading.load(wanted)
-
-
 def _windows(asked: Namespace, found: Answers, kept: States) -> Windows:
     return Windows(
         found,
@@ -253,20 +212,6 @@ def _trainer(asked: Namespace, windows: Windows, head: Head, parts: TargetParts)
         precision=parts.head.dtype,
     )
     return Trainer(head, parts, windows, Checkpoints(asked.work / "checkpoints"), settings)
-
-
-def fastest_precision() -> torch.dtype:
-    """bfloat16 where this machine multiplies it faster than float32, measured now."""
-    seconds = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        left, right = torch.randn(1024, 576, dtype=dtype), torch.randn(576, 4096, dtype=dtype)
-        times = []
-        for _ in range(4):
-            started = time.perf_counter()
-            left @ right
-            times.append(time.perf_counter() - started)
-        seconds[dtype] = min(times)
-    return min(seconds, key=lambda dtype: seconds[dtype])
 
 
 if __name__ == "__main__":

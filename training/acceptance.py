@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from draft_service.heads.files import Head
 from draft_service.heads.target import TargetParts
-from training.answers import Answers, held_out
+from training.answers import Answers
 from training.rollout import roll_out, targets_of
 from training.states import States
 from training.windows import Batch, whole_rows
@@ -32,6 +33,11 @@ class Acceptance:
     positions: int
 
     @property
+    def rate(self) -> float:
+        """Of all guesses of whole chains the part that stands."""
+        return self.mean_length / len(self.reached)
+
+    @property
     def mean_length(self) -> float:
         """Guesses of a chain that stand."""
         return sum(self.reached)
@@ -43,7 +49,7 @@ class Acceptance:
 
 def greedy_rows(answers: Answers, most: int) -> list[int]:
     """The first ``most`` greedy answers held out: there the target's choice is the answer's token."""
-    rows = (row for row in range(len(answers)) if held_out(row) and answers.temperatures[row] == 0)
+    rows = (row for row in np.flatnonzero(answers.held).tolist() if answers.temperatures[row] == 0)
     return list(itertools.islice(rows, most))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,11 @@ from tqdm import tqdm
 
 from common.model.batch import Runner, Segment
 from common.model.block_manager import BlockManager
-from draft_service.heads.target import TargetParts
+from draft_service.heads.files import HeadFile
+from draft_service.heads.target import TargetParts, load_parts
 from training.answers import Answers
+from training.stopping import Stopped
+from training.target import Target
 
 LIKELIEST = 32
 _ROWS_OF_A_PASS = 1024
@@ -58,12 +62,22 @@ class StateWriter:
         self._width = width
         self._identity = identity
 
-    def write(self, make_runner: Callable[[], Runner], parts: TargetParts, full_head: Tensor) -> States:
+    def write(
+        self,
+        make_runner: Callable[[], Runner],
+        parts: TargetParts,
+        full_head: Tensor,
+        stop: threading.Event | None = None,
+    ) -> States:
         """Run every row that has not been run.
 
         Args:
             make_runner: called when there is one; gives hidden states, the last ones after the final norm.
             full_head: [vocabulary, hidden], for the probabilities' sum.
+            stop: once it is set, no further pass begins.
+
+        Raises:
+            Stopped: when it was asked to stop; what there is is kept.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         done = self._rows_done()
@@ -79,8 +93,11 @@ class StateWriter:
             for number, rows in enumerate(_batches(self._answers, done)):
                 self._run(runner, parts, full_head, states, rows)
                 bar.update(len(rows))
-                if number % _EVERY_PASSES == 0:
+                stopped = stop is not None and stop.is_set()
+                if stopped or number % _EVERY_PASSES == 0:
                     self._note(states, rows.stop)
+                if stopped:
+                    raise Stopped(f"the states of {rows.stop} answers are in {self._folder}")
         self._note(states, len(self._answers))
         return states
 
@@ -136,6 +153,24 @@ class StateWriter:
         noted = self._folder / f".{_DONE}"
         noted.write_text(json.dumps({"rows": rows, "digest": self._digest()}))
         noted.replace(self._folder / _DONE)
+
+
+def of_target(
+    folder: Path,
+    target: Target,
+    found: Answers,
+    file: HeadFile,
+    parts: TargetParts,
+    *,
+    stop: threading.Event | None = None,
+) -> States:
+    """What ``file``'s head reads and learns of its target, of these answers; ``stop`` as in ``write``."""
+    identity = f"{file.shape.layers} {file.vocabulary.tolist()} {file.fingerprint}"
+    writer = StateWriter(folder, found, len(file.shape.layers) * file.shape.hidden, identity)
+    full_head = load_parts(target.folder, torch.arange(len(parts.embedding)), parts.head.dtype).head
+    return writer.write(
+        lambda: target.runner(blocks_needed(found), file.shape.layers), parts, full_head, stop
+    )
 
 
 def blocks_needed(answers: Answers) -> int:

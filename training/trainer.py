@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -90,6 +92,7 @@ class Trainer:
         measure_every: int,
         stop_at: int | None = None,
         seconds: float = math.inf,
+        stop: threading.Event | None = None,
     ) -> bool:
         """Until the last step or until asked to stop; saved at every measurement and at the end.
 
@@ -98,14 +101,15 @@ class Trainer:
         Args:
             stop_at: a step before the last at which to stop.
             seconds: stop after that long.
+            stop: what asks it to stop; without it SIGINT and SIGTERM do.
         """
         last = self._settings.steps if stop_at is None else min(stop_at, self._settings.steps)
         deadline = time.monotonic() + seconds
         with (
-            stopping.asked() as stop,
+            nullcontext(stop) if stop else stopping.asked() as asked,
             tqdm(total=self._settings.steps, initial=self._progress.step, desc="train", unit="step") as bar,
         ):
-            while self._progress.step < last and not stop.is_set() and time.monotonic() < deadline:
+            while self._progress.step < last and not asked.is_set() and time.monotonic() < deadline:
                 loss = self.step()
                 bar.update()
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from training.answers import Answers, held_out
+from training.answers import Answers
 from training.states import States
 
 
@@ -115,5 +115,4 @@ def _weights(answers: Answers, rows: NDArray[np.int64], prompt_weight: float) ->
     """The last token of a prompt is followed by the answer's first, so it counts as the answer's."""
     within = np.arange(len(rows)) - answers.offsets[rows]
     weights = np.where(within >= answers.prompt_lengths[rows] - 1, 1.0, prompt_weight)
-    out = np.array([held_out(row) for row in range(len(answers))])
-    return np.where(out[rows], 0.0, weights).astype(np.float32)
+    return np.where(answers.held[rows], 0.0, weights).astype(np.float32)

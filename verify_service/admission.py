@@ -26,6 +26,7 @@ from common.types import (
 from verify_service.acceptance import embedding, policies
 from verify_service.acceptance.lossy import Policy
 from verify_service.constraints import Constraints
+from verify_service.distil.draws import Draws, Sampling
 from verify_service.facts import FactCheckSession
 from verify_service.feedback.notes import Notes
 from verify_service.output import Output
@@ -36,6 +37,7 @@ from verify_service.validators.answer import AnswerText, Vetted
 from verify_service.validators.vetting import Vetting
 
 _LOSSLESS = PolicyChoice(LOSSLESS)
+_NOT_SAMPLED = Sampling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Admission:
         own_draft: who drafts where the plan names nobody; None: nobody. What it guesses is not published, so
             answers that are checked do without.
         sampled: share of answers that are looked at more closely for the feedback.
+        sampling: which answers are published for whoever trains drafts.
     """
 
     tokenizer: Tokenizer
@@ -70,6 +73,7 @@ class Admission:
     own_draft: DraftEndpoint | None = None
     policy: PolicyChoice = _LOSSLESS
     sampled: float = 0.0
+    sampling: Sampling = _NOT_SAMPLED
 
     async def sequence(self, request: GenerateRequest) -> Sequence:
         """Raises InvalidRequest naming the field that cannot be served."""
@@ -102,6 +106,7 @@ class Admission:
             policy=policy,
             trace=Recorder(self.tokenizer.token_bytes) if request.speculation.trace else None,
             notes=Notes(sampled=random.random() < self.sampled),
+            sample=Draws(len(prompt)) if self.sampling.wants(request, policy, len(prompt)) else None,
         )
 
     async def _policy(self, request: GenerateRequest) -> Policy | None:

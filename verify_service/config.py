@@ -58,6 +58,9 @@ class Config:
             refused, and the router learns nothing.
         feedback_sampled: share of answers of which it is also reported how likely the target finds them, and
             how close in meaning what was drafted is to what they say.
+        distil_sampled: share of answers whose tokens are published for whoever trains drafts, with what the
+            target found likeliest at each; needs ``redis_url``.
+        distil_salted: whether answers to requests with a ``cache_salt`` may be among them.
     """
 
     host: str = "127.0.0.1"
@@ -94,10 +97,15 @@ class Config:
     lookahead_ngram: Annotated[int, Field(ge=3, le=8)] = 4
     redis_url: RedisUrl = ""
     feedback_sampled: Annotated[float, Field(ge=0, le=1)] = 0.02
+    distil_sampled: Annotated[float, Field(ge=0, le=1)] = 0.0
+    distil_salted: bool = False
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
     log_level: LogLevel = "info"
 
     def __post_init__(self) -> None:
+        if self.distil_sampled and not self.redis_url:
+            field = "TANDEM_VERIFY_DISTIL_SAMPLED"
+            raise ConfigError(f"{field}: samples need TANDEM_VERIFY_REDIS_URL", field=field)
         _check_at_most("BLOCK_SIZE", self.block_size, self.max_block_size)
         _check_at_most("TREE_WIDTH", self.tree_width, self.max_tree_width)
         _ = self.default_policy

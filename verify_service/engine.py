@@ -30,6 +30,7 @@ from verify_service import metrics
 from verify_service.acceptance import ACCEPTANCE, Acceptance
 from verify_service.admission import Admission
 from verify_service.counting import count_deviations, count_step
+from verify_service.distil.publisher import SamplePublisher
 from verify_service.drafts.hub import DraftHub
 from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.feedback.reporter import Reporter
@@ -74,6 +75,7 @@ class Engine:
         lookahead: Lookahead | None = None,
         waits: Waits = Waits(),
         reporter: Reporter | None = None,
+        samples: SamplePublisher | None = None,
         acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
     ) -> None:
         self._admission = admission
@@ -85,6 +87,7 @@ class Engine:
         self._lookahead = lookahead
         self._waits = waits
         self._reporter = reporter
+        self._samples = samples
         self._judge = Judge(acceptance, admission.tokenizer.token_bytes)
         self._arrived = asyncio.Event()
         self._thread = thread
@@ -307,6 +310,8 @@ class Engine:
             self._vetting.forget(sequence.validators)
         if self._reporter:
             self._reporter.report(sequence, finished=reason in _WHOLE)
+        if self._samples and reason in _WHOLE:
+            self._samples.publish(sequence)
         self._scheduler.remove(sequence)
         metrics.FINISHED.labels(reason).inc()
         self._observe()
@@ -345,6 +350,8 @@ def _note(item: Work, judged: Judged, delivered: int, shared: Pass) -> None:
     notes.step(delivered, len(item.guesses), shared.seconds * item.num_rows / shared.rows)
     if notes.sampled and judged.beliefs:
         notes.score(judged.beliefs, delivered)
+    if item.sequence.sample and judged.likeliest:
+        item.sequence.sample.add(judged.likeliest, delivered)
 
 
 def _shared(work: Seq[Work], phases: Phases) -> Pass:

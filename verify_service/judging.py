@@ -14,6 +14,7 @@ from common.states import StateTail
 from common.types import Mode, Origin, Provenance, TokenLogprobs
 from verify_service.acceptance import Acceptance, TargetRows, Verdict
 from verify_service.acceptance.lossy import Deviation, deviations
+from verify_service.distil.draws import Likeliest, likeliest_of
 from verify_service.logprobs import token_logprobs
 from verify_service.scheduler import Work
 from verify_service.segments import likeliest_ahead
@@ -29,6 +30,7 @@ class Judged:
         deviations: of the guesses that stand under a lossy policy.
         ahead: what is likeliest after the rows that look ahead.
         beliefs: None: nobody asked for them.
+        likeliest: of the tokens that were decided; None: the answer is not sampled.
     """
 
     verdict: Verdict
@@ -36,6 +38,7 @@ class Judged:
     deviations: tuple[Deviation, ...] = ()
     ahead: tuple[int, ...] = ()
     beliefs: Beliefs | None = None
+    likeliest: Likeliest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +72,20 @@ class Judge:
             believed = beliefs(target, block, verdict) if asked else None
         except InvalidRequest as error:
             return error
-        return Judged(verdict, self._logprobs(item, verdict, logits), strayed, ahead, believed)
+        likeliest = likeliest_of(_deciding(verdict, logits)) if sequence.sample else None
+        return Judged(verdict, self._logprobs(item, verdict, logits), strayed, ahead, believed, likeliest)
 
     def _logprobs(self, item: Work, verdict: Verdict, logits: Tensor) -> tuple[TokenLogprobs, ...]:
         num_top = item.sequence.request.top_logprobs
         if num_top is None:
             return ()
-        rows = logits[[0, *(node + 1 for node in verdict.nodes)]]
+        rows = _deciding(verdict, logits)
         return token_logprobs(rows, decided(item, verdict), num_top, self.token_text)
+
+
+def _deciding(verdict: Verdict, logits: Tensor) -> Tensor:
+    """The rows from which the tokens were chosen that were decided."""
+    return logits[[0, *(node + 1 for node in verdict.nodes)]]
 
 
 def decided(item: Work, verdict: Verdict) -> tuple[int, ...]:

@@ -105,6 +105,7 @@ LOOKAHEAD_ROWS = Counter("tandem_lookahead_rows", "Rows of passes that looked ah
 
 TAGS = Counter("tandem_fact_check_tags", "Verdicts received, by what became of them", ["outcome"])
 FEEDBACK = Counter("tandem_feedback_records", "Records of answers for the router, by fate", ["fate"])
+SAMPLES = Counter("tandem_distil_samples", "Answers sampled for training drafts, by fate", ["fate"])
 
 VETOED_TOKENS = Counter("tandem_fact_check_vetoed_tokens", "Drafted tokens not considered because of a flag")
 TAGS_MISSING = Counter("tandem_fact_check_tags_missing", "Blocks verified before their verdict came")
@@ -135,6 +136,7 @@ def start_at_zero(positions: int) -> None:
         AHEAD.labels(outcome)
     for fate in ("sent", "dropped", "failed"):
         FEEDBACK.labels(fate)
+        SAMPLES.labels(fate)
     for code in REFUSALS:
         SESSIONS_REFUSED.labels(code)
     for outcome in ("delivered", "late", "unwatched", "malformed"):

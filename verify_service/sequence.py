@@ -13,6 +13,7 @@ from common.model.block_manager import BLOCK_SIZE
 from common.states import StateTail
 from common.types import GenerateEvent, GenerateRequest, Mode, SpeculationStats
 from verify_service.acceptance.lossy import Policy
+from verify_service.distil.draws import Draws
 from verify_service.facts import FactCheckSession
 from verify_service.feedback.notes import Notes
 from verify_service.output import Output
@@ -39,6 +40,7 @@ class Sequence:
         policy: judges guesses in place of ``mode``; None: lossless.
         trace: notes how the answer comes to be; None: nobody asked.
         notes: how it goes, for the feedback.
+        sample: what the target finds likeliest in it, for whoever trains drafts; None: it is not sampled.
         states: hidden states of its latest computed positions; None: nobody reads them.
         last_pass: the number of the last pass it was part of.
         events: at most one per step, so never more than the tokens of the answer and a few.
@@ -60,6 +62,7 @@ class Sequence:
     policy: Policy | None = None
     trace: Recorder | None = None
     notes: Notes = field(default_factory=Notes)
+    sample: Draws | None = None
     blocks: list[int] = field(default_factory=list)
     num_computed: int = 0
     moves: list[Move] = field(default_factory=list)

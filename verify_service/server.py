@@ -20,6 +20,8 @@ from verify_service.acceptance import embedding
 from verify_service.admission import Admission
 from verify_service.config import Config
 from verify_service.constraints import Constraints
+from verify_service.distil.draws import Sampling
+from verify_service.distil.publisher import SamplePublisher
 from verify_service.drafts.ahead import AheadPolicy
 from verify_service.drafts.control import registry
 from verify_service.drafts.control.curve import Shape
@@ -54,6 +56,9 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
     target = await asyncio.get_running_loop().run_in_executor(thread, _load, config)
     tags, switched = TagReader(config.redis_url), Switched(config.redis_url)
     reporter = Reporter(config.redis_url, target.admission.tokenizer.decode, embedding.load)
+    samples = SamplePublisher(
+        config.redis_url if config.distil_sampled else "", target.admission.tokenizer.fingerprint
+    )
     drafts = DraftHub(
         target.admission.tokenizer.fingerprint,
         target.admission.vocabulary_size,
@@ -76,12 +81,13 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
         lookahead=target.lookahead,
         waits=Waits(config.tag_wait_ms / 1000, config.settle_wait_ms / 1000),
         reporter=reporter,
+        samples=samples,
     )
     servicer = VerifyServicer(engine, target.admission, target.status)
     verify_pb2_grpc.add_VerifyServiceServicer_to_server(servicer, server.grpc)
     await server.start()
     async with asyncio.TaskGroup() as group:  # an engine that ends by a fault ends the service
-        background = [group.create_task(part.run()) for part in (engine, tags, reporter, switched)]
+        background = [group.create_task(part.run()) for part in (engine, tags, reporter, samples, switched)]
         servicer.ready = True
         await server.set_ready(True)
         log.info("ready", port=server.port, model=config.served_name, device=target.status.device)
@@ -97,6 +103,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
     await drafts.shutdown()
     await tags.close()
     await reporter.close()
+    await samples.close()
     await switched.close()
 
 
@@ -141,6 +148,7 @@ class _Target:
             own_draft=ENDPOINT if self.lookahead else None,
             policy=config.default_policy,
             sampled=config.feedback_sampled if config.redis_url else 0.0,
+            sampling=Sampling(config.distil_sampled, config.distil_salted),
         )
         self.status = verify_pb2.VerifyStatus(
             model=config.served_name,

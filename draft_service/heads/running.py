@@ -89,7 +89,15 @@ def load(config: Config, folder: str, kind: Kind) -> RunningHead:
     Raises:
         ConfigError: when there is none, or it is of another kind or for another target.
     """
-    file = find(config, kind)
+    return prepared(config, folder, find(config, kind))
+
+
+def prepared(config: Config, folder: str, file: HeadFile) -> RunningHead:
+    """A head with what it borrows from the target, in the configured weights.
+
+    Raises:
+        ConfigError: when it is for another target, or its weights do not fit its shape.
+    """
     target: Any = store.load_config(folder)
     sizes = (target.hidden_size, target.num_hidden_layers)
     if sizes != (file.shape.hidden, file.shape.layers[-1]) or int(file.vocabulary.max()) >= target.vocab_size:
@@ -104,9 +112,14 @@ def load(config: Config, folder: str, kind: Kind) -> RunningHead:
     return RunningHead(file.module(), parts, file.vocabulary, file.version, weights, threads)
 
 
+def shipped(model: str, kind: Kind) -> Path:
+    """The file of the head that is shipped for a target, there or not."""
+    return _SHIPPED / f"{Path(model).name}-{kind}.safetensors"
+
+
 def find(config: Config, kind: Kind) -> HeadFile:
     """Raises ConfigError when there is no such head, or it is of another kind."""
-    path = Path(config.head) if config.head else _SHIPPED / f"{Path(config.model).name}-{kind}.safetensors"
+    path = Path(config.head) if config.head else shipped(config.model, kind)
     file = files.load(path)
     if file.shape.kind != kind:
         raise ConfigError(f"{path} holds a head of kind {file.shape.kind}, not {kind}", field="head")

@@ -39,7 +39,9 @@ class Source(Protocol):
     """
 
     name: str
-    model_version: str
+
+    @property
+    def model_version(self) -> str: ...
 
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
         """Up to ``session.block_size`` guesses each, no more than ``session.tree_width`` of them after the
@@ -53,6 +55,14 @@ class Source(Protocol):
     def close(self, session_id: str) -> None:
         """Forget a session, known or not. Never called during ``propose``."""
         ...
+
+
+@runtime_checkable
+class Composite(Protocol):
+    """A source that asks others."""
+
+    @property
+    def sources(self) -> Sequence[Source]: ...
 
 
 @runtime_checkable

@@ -80,11 +80,19 @@ class CascadeSource:
     name = "cascade"
 
     def __init__(self, tiny: Source, middle: DraftModel, prefill_tokens: int, threshold: float) -> None:
-        self.model_version = f"{tiny.name}+{middle.model_version}"
         self._tiny = tiny
+        self._middle_version = middle.model_version
         self._runner: Runner = middle.runner
         self._caches = Caches(middle.num_blocks, prefill_tokens, middle.context_length)
         self._threshold = threshold
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        return (self._tiny,)
+
+    @property
+    def model_version(self) -> str:
+        return f"{self._tiny.name}+{self._middle_version}"
 
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:
         """One packed pass for all sessions, until each one's block is full."""

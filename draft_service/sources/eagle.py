@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -14,6 +14,7 @@ from common.model.block_manager import BlockManager
 from draft_service.config import Config
 from draft_service.heads import eagle_pass, running
 from draft_service.heads.eagle import EagleHead
+from draft_service.heads.eagle_pass import EaglePass
 from draft_service.heads.running import RunningHead
 from draft_service.session import Session
 from draft_service.sources import engines
@@ -140,9 +141,23 @@ class EagleSource(StateReader):
         self._few = running_head.few
         self._window = running_head.shape.window
         self._most_rows = _WINDOWS_KEPT * self._window
-        self._pass = eagle_pass.make(running_head, num_blocks, self._most_rows + _BEYOND)
+        self._num_blocks = num_blocks
+        self._pass = self._made(running_head)
         self._block_manager = BlockManager(num_blocks)
         self._caches: dict[str, _Cache] = {}
+
+    def _made(self, running_head: RunningHead) -> EaglePass:
+        return eagle_pass.make(running_head, self._num_blocks, self._most_rows + _BEYOND)
+
+    def replacement(self, running_head: RunningHead) -> Callable[[], None]:
+        head, made = running_head.head, self._made(running_head)
+        assert isinstance(head, EagleHead) and head.shape == self.shape
+
+        def swap() -> None:
+            self._running, self._head, self._few, self._pass = running_head, head, running_head.few, made
+            self._caches = {name: _Cache(cache.blocks) for name, cache in self._caches.items()}
+
+        return swap
 
     @torch.inference_mode()
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -36,6 +36,15 @@ class MedusaSource(StateReader):
         assert isinstance(running_head.head, MedusaHead)
         self._head = running_head.head
         self._linears = Linears(running_head)
+
+    def replacement(self, running_head: RunningHead) -> Callable[[], None]:
+        head, linears = running_head.head, Linears(running_head)
+        assert isinstance(head, MedusaHead) and head.shape == self.shape
+
+        def swap() -> None:
+            self._running, self._head, self._linears = running_head, head, linears
+
+        return swap
 
     @torch.inference_mode()
     def propose(self, sessions: Sequence[Session]) -> list[Guess | None]:

@@ -79,10 +79,17 @@ class _Pool:
     name = "pool"
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        named = (f"{source.name}-{source.model_version}" for source in sources)
-        self.model_version = "+".join(named)[:_LONGEST_VERSION]
         self._sources = sources
         self._records: dict[str, _Record] = {}
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        return self._sources
+
+    @property
+    def model_version(self) -> str:
+        named = (f"{source.name}-{source.model_version}" for source in self._sources)
+        return "+".join(named)[:_LONGEST_VERSION]
 
     def close(self, session_id: str) -> None:
         self._records.pop(session_id, None)

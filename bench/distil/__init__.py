@@ -1,0 +1,1 @@
+"""Online distillation on a shifted domain, in one command."""

@@ -1,0 +1,1 @@
+"""Answers that are sampled for whoever trains drafts."""
