@@ -46,6 +46,8 @@ class HeadFile:
             ConfigError: when the weights do not fit the shape.
         """
         head = make(self.shape)
+        if len(self.vocabulary) != self.shape.vocabulary:
+            raise ConfigError("the head's vocabulary does not fit its shape", field="head")
         try:
             head.load_state_dict({name: weight.float() for name, weight in self.weights.items()})
         except RuntimeError as error:

@@ -100,7 +100,8 @@ def prepared(config: Config, folder: str, file: HeadFile) -> RunningHead:
     """
     target: Any = store.load_config(folder)
     sizes = (target.hidden_size, target.num_hidden_layers)
-    if sizes != (file.shape.hidden, file.shape.layers[-1]) or int(file.vocabulary.max()) >= target.vocab_size:
+    known = file.vocabulary.ge(0).all() and file.vocabulary.lt(target.vocab_size).all()
+    if not known or sizes != (file.shape.hidden, file.shape.layers[-1]):
         raise ConfigError(f"the head {file.version} is not for this target", field="head")
     weights = "int8" if config.weights == "auto" else config.weights
     if weights not in (*_FORMATS, "float32"):

@@ -57,8 +57,8 @@ def _work(asked: Namespace) -> None:
         raise ConfigError("--general is needed for this model: answers that must not get worse")
     lifecycle.serve_metrics(asked.metrics_port)
     metrics.start_at_zero()
-    torch.set_num_threads(asked.threads)
     target = Target.of(asked.model, asked.threads)
+    torch.set_num_threads(target.threads)
     size = int(store.load_config(target.folder).vocab_size)
     versions = Versions(asked.versions)
     if not versions.current():

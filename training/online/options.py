@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,9 +39,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def _add_rounds(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("rounds")
     group.add_argument("--every", type=int, default=_THRESHOLDS.every, help="new samples; then one begins")
-    group.add_argument(
-        "--least", type=int, default=_THRESHOLDS.least, help="samples of a class asked for"
-    )
+    group.add_argument("--least", type=int, default=_THRESHOLDS.least, help="samples of a class asked for")
     group.add_argument("--steps", type=int, default=_TUNING.steps)
     group.add_argument("--minutes", type=float, default=_TUNING.minutes, help="longest training; 0: no limit")
     group.add_argument("--learning-rate", type=float, default=_TUNING.learning_rate)
@@ -52,7 +49,7 @@ def _add_rounds(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--measured-rows", type=int, default=_TUNING.measured_rows)
     group.add_argument("--least-gain", type=float, default=_GATE.least_gain, help="on the traffic, of 1")
     group.add_argument("--most-loss", type=float, default=_GATE.most_loss, help="elsewhere, of 1")
-    group.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    group.add_argument("--threads", type=int, default=1, help="0: one per core")
     group.add_argument("--precision", choices=("auto", "float32", "bfloat16"), default="auto")
 
 
