@@ -31,6 +31,10 @@ class Classification:
 
     weights: tuple[tuple[str, float], ...]
 
+    @property
+    def prompt_class(self) -> str:
+        return self.weights[0][0]
+
 
 Classifier = Callable[[str, int], Classification]
 """From the head of the last user turn and the length of the whole prompt to the classes that fit."""
