@@ -312,13 +312,19 @@ GenerateEvent = Started | Delta | Finished
 
 @dataclass(frozen=True, slots=True)
 class RouteRequest:
-    """``head``: at most the first 200 characters of the last user turn."""
+    """What the router decides by.
+
+    Args:
+        head: at most the first 200 characters of the last user turn.
+        unreachable_verify: addresses of verify replicas that could not take this request.
+    """
 
     request_id: str
     model: str
     head: str
     prompt_characters: int
     speculation_disabled: bool = False
+    unreachable_verify: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 
-from common.errors import Internal
+from common import logging
+from common.errors import Internal, Unavailable
 from common.types import Delta, Finished, GenerateEvent, GenerateRequest, Plan, Started
 from gateway.metrics import TokenClock
 from gateway.planner import Planner
 from gateway.translate import to_route
 from gateway.verify_client import VerifyClient
+
+log = logging.get("gateway.generation")
 
 
 class Generation:
@@ -97,6 +100,8 @@ async def begin(
 ) -> Choices:
     """Route the request and wait until the verify service has accepted every choice of it.
 
+    A replica that is gone, or does not take requests any more, is no loss while the router knows another.
+
     Args:
         requests: one per choice.
 
@@ -104,7 +109,21 @@ async def begin(
         TandemError: whatever kept one from starting; nothing has been sent to the client yet.
     """
     clocks = [TokenClock() for _ in requests]
-    plan = await planner.plan(to_route(requests[0], model))
+    route = to_route(requests[0], model)
+    plan = await planner.plan(route)
+    try:
+        return await _start_all(verify, plan, requests, clocks)
+    except Unavailable:
+        other = await planner.plan(replace(route, unreachable_verify=(plan.verify_address,)))
+        if other.verify_address == plan.verify_address:
+            raise
+        log.info("another verify replica is asked", unreachable=plan.verify_address)
+        return await _start_all(verify, other, requests, clocks)
+
+
+async def _start_all(
+    verify: VerifyClient, plan: Plan, requests: Sequence[GenerateRequest], clocks: Sequence[TokenClock]
+) -> Choices:
     starting = [
         asyncio.create_task(_start(verify, plan, request, clock))
         for request, clock in zip(requests, clocks, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from structlog.typing import FilteringBoundLogger
@@ -47,13 +47,18 @@ class LeastLoaded:
         self._log = log or logging.get("router.policy")
         self._mismatches: set[tuple[str, str, str]] = set()
 
-    def choose(self, prompt_class: str, *, speculation_disabled: bool = False) -> Plan:
+    def choose(
+        self, prompt_class: str, *, speculation_disabled: bool = False, unreachable: Collection[str] = ()
+    ) -> Plan:
         """A plan with drafts in order of preference, or with none and the reason why.
+
+        Args:
+            unreachable: addresses of verify replicas that are no choice.
 
         Raises:
             Unavailable: when no verify replica is ready.
         """
-        verify = self._choose_verify()
+        verify = self._choose_verify(unreachable)
         pools = () if speculation_disabled else self._ranking(prompt_class)
         drafts = self._choose_drafts(pools, verify)
         drafting = "speculation disabled by the request" if speculation_disabled else _drafting(pools, drafts)
@@ -64,9 +69,9 @@ class LeastLoaded:
         endpoints = tuple(DraftEndpoint(draft.pool, draft.address) for draft in drafts)
         return Plan(prompt_class, verify.address, endpoints, reason)
 
-    def _choose_verify(self) -> Endpoint:
+    def _choose_verify(self, unreachable: Collection[str]) -> Endpoint:
         replicas = self._registry.verify()
-        by_load = self._by_load(replicas)
+        by_load = self._by_load(replica for replica in replicas if replica.address not in unreachable)
         if not by_load:
             raise Unavailable(f"no verify replica is ready, of {len(replicas)} known")
         return by_load[0]

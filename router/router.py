@@ -22,6 +22,10 @@ class Router:
         """
         with self._metrics.decision_seconds.time():
             prompt_class = self._classify(request.head, request.prompt_characters)
-            plan = self._policy.choose(prompt_class, speculation_disabled=request.speculation_disabled)
+            plan = self._policy.choose(
+                prompt_class,
+                speculation_disabled=request.speculation_disabled,
+                unreachable=request.unreachable_verify,
+            )
         self._metrics.routes.labels(prompt_class).inc()
         return plan

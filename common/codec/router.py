@@ -14,12 +14,18 @@ def route_to_proto(request: RouteRequest) -> router_pb2.RouteRequest:
         head=request.head,
         prompt_characters=request.prompt_characters,
         speculation_disabled=request.speculation_disabled,
+        unreachable_verify=request.unreachable_verify,
     )
 
 
 def route_from_proto(wire: router_pb2.RouteRequest) -> RouteRequest:
     return RouteRequest(
-        wire.request_id, wire.model, wire.head, wire.prompt_characters, wire.speculation_disabled
+        wire.request_id,
+        wire.model,
+        wire.head,
+        wire.prompt_characters,
+        wire.speculation_disabled,
+        tuple(wire.unreachable_verify),
     )
 
 

@@ -28,6 +28,7 @@ class RouteRequest(_message.Message):
     HEAD_FIELD_NUMBER: _builtins.int
     PROMPT_CHARACTERS_FIELD_NUMBER: _builtins.int
     SPECULATION_DISABLED_FIELD_NUMBER: _builtins.int
+    UNREACHABLE_VERIFY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     model: _builtins.str
     head: _builtins.str
@@ -35,6 +36,10 @@ class RouteRequest(_message.Message):
     prompt_characters: _builtins.int
     """of the whole prompt"""
     speculation_disabled: _builtins.bool
+    @_builtins.property
+    def unreachable_verify(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """addresses of replicas that could not take this request"""
+
     def __init__(
         self,
         *,
@@ -43,10 +48,11 @@ class RouteRequest(_message.Message):
         head: _builtins.str = ...,
         prompt_characters: _builtins.int = ...,
         speculation_disabled: _builtins.bool = ...,
+        unreachable_verify: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "model", b"model", "prompt_characters", b"prompt_characters", "request_id", b"request_id", "speculation_disabled", b"speculation_disabled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "model", b"model", "prompt_characters", b"prompt_characters", "request_id", b"request_id", "speculation_disabled", b"speculation_disabled", "unreachable_verify", b"unreachable_verify"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

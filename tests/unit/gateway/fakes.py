@@ -130,10 +130,11 @@ class FakeVerify(VerifyServiceServicer):
 
 
 class FakeRouter(RouterServiceServicer):
-    """Answers with ``plan``, or raises ``error``."""
+    """Answers with ``plan``, ``other_plan`` when the replica of that is unreachable, or raises ``error``."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.other_plan: Plan | None = None
         self.error: TandemError | None = None
         self.requests: list[RouteRequest] = []
         self.ready = True
@@ -144,7 +145,8 @@ class FakeRouter(RouterServiceServicer):
         self.requests.append(route_from_proto(request))
         if self.error:
             await rpc.abort(context, self.error)
-        return plan_to_proto(self.plan)
+        unreachable = self.plan.verify_address in request.unreachable_verify
+        return plan_to_proto((unreachable and self.other_plan) or self.plan)
 
     async def Status(self, request: types_pb2.StatusRequest, context: Context) -> router_pb2.RouterStatus:
         self.status_calls += 1

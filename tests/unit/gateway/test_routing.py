@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import httpx
 import pytest
 
+from common import rpc
 from common.errors import Internal, InvalidRequest, Overloaded, TandemError, TimedOut, Unavailable
-from tests.unit.gateway.fakes import DRAFTS, Backend
+from common.types import GenerateEvent
+from protos.tandem.v1.verify_pb2_grpc import add_VerifyServiceServicer_to_server
+from tests.unit.gateway.fakes import DRAFTS, STARTED, Backend, FakeVerify, script
 from tests.unit.gateway.requests import CHAT, chat_body
 
 PLAIN_ONLY = {"speculation": {"enabled": False}}
@@ -66,6 +71,72 @@ async def test_what_the_router_says_of_the_request_itself_reaches_the_client(
     response = await client.post(CHAT, json=chat_body())
     assert response.status_code == status
     assert response.json()["error"]["param"] == error.field
+
+
+@pytest.fixture
+async def other_verify(backend: Backend) -> AsyncIterator[FakeVerify]:
+    """A second verify replica, which the router names when told that the first one is unreachable."""
+    fake, server = FakeVerify(), rpc.Server("127.0.0.1:0")
+    add_VerifyServiceServicer_to_server(fake, server.grpc)
+    await server.start()
+    backend.router.other_plan = replace(backend.router.plan, verify_address=f"127.0.0.1:{server.port}")
+    yield fake
+    await server.drain(0)
+
+
+@pytest.mark.parametrize("fields", [{}, {"n": 3}, {"stream": True}])
+async def test_a_verify_replica_that_is_gone_costs_no_request(
+    client: httpx.AsyncClient, backend: Backend, other_verify: FakeVerify, fields: dict[str, Any]
+) -> None:
+    await backend.verify_server.drain(0)
+    response = await client.post(CHAT, json=chat_body(**fields))
+    assert response.status_code == 200
+    assert "Hel" in response.text
+    assert len(other_verify.requests) == fields.get("n", 1)
+    first, second = backend.router.requests
+    assert first.unreachable_verify == ()
+    assert second == replace(first, unreachable_verify=(backend.router.plan.verify_address,))
+
+
+async def test_choices_that_a_replica_began_before_it_refused_one_are_ended_there(
+    client: httpx.AsyncClient, backend: Backend, other_verify: FakeVerify
+) -> None:
+    scripts = iter([script(STARTED, asyncio.Event()), script(Unavailable("draining"))])
+
+    def play_next() -> AsyncIterator[GenerateEvent]:
+        return next(scripts)()
+
+    backend.verify.script = play_next
+    assert (await client.post(CHAT, json=chat_body(n=2))).status_code == 200
+    await asyncio.wait_for(backend.verify.cancelled.wait(), 10)
+    assert len(other_verify.requests) == 2
+
+
+async def test_with_no_other_verify_replica_the_answer_is_a_503_after_one_try(
+    client: httpx.AsyncClient, backend: Backend
+) -> None:
+    backend.verify.script = script(Unavailable("draining"))
+    response = await client.post(CHAT, json=chat_body())
+    assert response.status_code == 503
+    assert len(backend.verify.requests) == 1
+    assert len(backend.router.requests) == 2
+
+
+async def test_when_the_other_replica_is_gone_too_the_answer_is_a_503(
+    client: httpx.AsyncClient, backend: Backend, other_verify: FakeVerify
+) -> None:
+    backend.verify.script = other_verify.script = script(Unavailable("draining"))
+    assert (await client.post(CHAT, json=chat_body())).status_code == 503
+    assert (len(backend.verify.requests), len(other_verify.requests)) == (1, 1)
+
+
+@pytest.mark.parametrize("error", [Overloaded("full"), InvalidRequest("no", field="seed"), Internal("broke")])
+async def test_what_is_not_for_want_of_the_replica_is_not_tried_on_another(
+    client: httpx.AsyncClient, backend: Backend, other_verify: FakeVerify, error: TandemError
+) -> None:
+    backend.verify.script = script(error)
+    assert (await client.post(CHAT, json=chat_body())).status_code == error.http_status
+    assert other_verify.requests == []
 
 
 async def test_the_gateway_is_ready_with_a_router_and_a_verify_replica(client: httpx.AsyncClient) -> None:

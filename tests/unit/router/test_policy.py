@@ -114,6 +114,14 @@ def test_an_endpoint_whose_breaker_is_open_or_half_open_is_not_planned() -> None
     assert addresses(policy(known).choose("chat")) == ["n:1", "m:1"]
 
 
+def test_a_verify_replica_that_could_not_be_reached_is_no_choice() -> None:
+    known = all_ready(registry(["v1:1", "v2:1"]))
+    endpoint(known, "v2:1").report = Report(ready=True, load=100)
+    assert policy(known).choose("chat", unreachable=("v1:1",)).verify_address == "v2:1"
+    with pytest.raises(Unavailable, match="of 2 known"):
+        policy(known).choose("chat", unreachable=("v1:1", "v2:1"))
+
+
 def test_a_full_draft_is_left_out_and_a_full_verify_replica_queues() -> None:
     known = all_ready(registry(["v:1"], ngram=["n:1"], model=["m:1"]), load=8, capacity=8)
     endpoint(known, "m:1").report = Report(ready=True, load=7, capacity=8)

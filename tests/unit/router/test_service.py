@@ -149,6 +149,17 @@ async def test_while_no_verify_replica_is_ready_a_route_is_unavailable_and_says_
         assert (await router.route()).verify_address == verify
 
 
+async def test_a_verify_replica_that_the_caller_could_not_reach_is_not_planned() -> None:
+    async with (
+        listening(FakeVerify()) as near,
+        listening(FakeVerify(running=9)) as far,
+        running([near, far], {}) as router,
+    ):
+        request = RouteRequest("r1", "model", "", 0, unreachable_verify=(near,))
+        answer = await RouterServiceStub(router.channel).Route(route_to_proto(request))
+        assert plan_from_proto(answer).verify_address == far
+
+
 async def test_a_request_without_speculation_is_planned_without_drafts() -> None:
     async with (
         listening(FakeVerify()) as verify,
