@@ -1,23 +1,28 @@
-"""Redis streams between draft, fact-check and verify: names, caps, and the form of an entry."""
+"""Redis streams between the services: names, caps, and the form of an entry."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 
 from common.errors import InvalidRequest
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 DRAFTS = "tandem:drafts"
 TAGS = "tandem:tags"
+FEEDBACK = "tandem:feedback"
 FACT_CHECK_GROUP = "fact-check"
 PROMPT_CHARACTERS = 65_536
 PROMPT_SECONDS = 600
 DRAFTS_CAP = 10_000
 TAGS_CAP = 10_000
+FEEDBACK_CAP = 20_000
 
 LAST_BLOCK = 0
 """The ``block_id`` of a session's last record."""
@@ -26,7 +31,8 @@ _PAYLOAD = b"payload"
 
 T = TypeVar("T")
 
-_EXACT = ConfigDict(extra="forbid", strict=True)
+EXACT = ConfigDict(extra="forbid", strict=True)
+"""How the records of a stream are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class DraftRecord:
     empty block. ``created_ms``: when the block was drafted, in milliseconds of unix time.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = _EXACT
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
 
     session_id: str
     block_id: int
@@ -61,7 +67,7 @@ class Flag:
     Below 0 they are committed ones: -1 is the last before the block.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = _EXACT
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
 
     first_token: int
     end_token: int
@@ -74,7 +80,7 @@ class Flag:
 class TagRecord:
     """The verdict on one block; without flags it was checked and nothing was found."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _EXACT
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
 
     session_id: str
     block_id: int
@@ -91,22 +97,23 @@ def prompt_key(session_id: str) -> str:
     return f"tandem:prompt:{session_id}"
 
 
-def encode(record: DraftRecord | TagRecord) -> dict[Any, Any]:
+def encode(record: DataclassInstance) -> dict[Any, Any]:
     """The fields of a stream entry, bytes to bytes; typed loosely as redis-py wants its mappings."""
     return {_PAYLOAD: json.dumps(asdict(record)).encode()}
 
 
 def decode_draft(fields: Mapping[bytes, bytes]) -> DraftRecord:
     """Raises InvalidRequest for an entry that is not a draft record."""
-    return _decode(_DRAFT, fields)
+    return decode(_DRAFT, fields)
 
 
 def decode_tag(fields: Mapping[bytes, bytes]) -> TagRecord:
     """Raises InvalidRequest for an entry that is not a tag record."""
-    return _decode(_TAG, fields)
+    return decode(_TAG, fields)
 
 
-def _decode(record: TypeAdapter[T], fields: Mapping[bytes, bytes]) -> T:
+def decode(record: TypeAdapter[T], fields: Mapping[bytes, bytes]) -> T:
+    """Raises InvalidRequest for an entry that is no such record."""
     try:
         return record.validate_json(fields.get(_PAYLOAD, b""))
     except ValidationError as error:

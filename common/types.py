@@ -185,6 +185,21 @@ class SpeculationParams:
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """How the router wants a request drafted.
+
+    Attributes:
+        prompt_class: what it takes the request for; results are reported back under this name.
+        largest_block: most guesses of a block; 0: no limit but the deployment's.
+        shadow: guesses are compared with the answer and never verified, so they cost a step nothing.
+    """
+
+    prompt_class: str = ""
+    largest_block: int = 0
+    shadow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GenerateRequest:
     """
     Attributes:
@@ -201,6 +216,7 @@ class GenerateRequest:
     cache_salt: str = ""
     constraint: Constraint | None = None
     top_logprobs: int | None = None
+    terms: Terms = Terms()
 
     def __post_init__(self) -> None:
         short = len(self.cache_salt) <= LONGEST_CACHE_SALT
@@ -312,20 +328,33 @@ GenerateEvent = Started | Delta | Finished
 
 @dataclass(frozen=True, slots=True)
 class RouteRequest:
-    """``head``: at most the first 200 characters of the last user turn."""
+    """
+    Attributes:
+        head: at most the first 200 characters of the last user turn.
+        prefix_key: equal for prompts that begin alike; empty: not known.
+        avoid: verify addresses that just failed this request.
+    """
 
     request_id: str
     model: str
     head: str
     prompt_characters: int
     speculation_disabled: bool = False
+    prefix_key: str = ""
+    avoid: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Who serves one request, decided once."""
+    """Who serves one request, decided once. ``largest_block`` and ``shadow``: see ``Terms``."""
 
     prompt_class: str
     verify_address: str
     drafts: tuple[DraftEndpoint, ...]
     reason: str
+    largest_block: int = 0
+    shadow: bool = False
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.prompt_class, self.largest_block, self.shadow)

@@ -25,6 +25,8 @@ from gateway.schema import ChatBody, CompletionBody, GenerationBody, parse
 from gateway.translate import to_choices, to_generate
 from gateway.verify_client import VerifyClient
 
+ROUTE_HEADER = "x-tandem-route"
+
 
 class Endpoints:
     """The handlers of one gateway, with the parts they share."""
@@ -101,9 +103,11 @@ class Endpoints:
             logprobs=asked[0].top_logprobs is not None,
             trace=asked[0].speculation.trace,
         )
+        explained = _explained(request, choices)
         if body.stream:
-            return EventStream(sse.stream(renderer, choices), choices)
-        return JSONResponse(await unless_disconnected(request.receive, _collect(renderer, choices)))
+            return EventStream(sse.stream(renderer, choices), choices, explained)
+        answer = await unless_disconnected(request.receive, _collect(renderer, choices))
+        return JSONResponse(answer, headers=explained)
 
     def _num_choices(self, body: GenerationBody) -> int:
         n = body.n or 1
@@ -114,6 +118,18 @@ class Endpoints:
     def _require_model(self, name: str) -> None:
         if name not in self._config.models:
             raise ModelNotFound(name)
+
+
+def _explained(request: Request, choices: Choices) -> dict[str, str]:
+    """Why the request was routed as it was, for a client that sends the header itself."""
+    if ROUTE_HEADER not in request.headers:
+        return {}
+    reason = choices.plan.reason.encode("ascii", "replace").decode()
+    return {ROUTE_HEADER: "".join(map(_printable, reason))}
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else "?"
 
 
 async def _collect(renderer: Renderer, choices: Choices) -> Json:

@@ -6,12 +6,17 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 
-from common.errors import Internal
+from common import logging
+from common.errors import Internal, Unavailable
 from common.types import Delta, Finished, GenerateEvent, GenerateRequest, Plan, Started
 from gateway.metrics import TokenClock
 from gateway.planner import Planner
 from gateway.translate import to_route
 from gateway.verify_client import VerifyClient
+
+_MOST_PLANS = 3
+
+log = logging.get("gateway.generation")
 
 
 class Generation:
@@ -97,6 +102,8 @@ async def begin(
 ) -> Choices:
     """Route the request and wait until the verify service has accepted every choice of it.
 
+    A replica that is not there, or drains, costs the request another plan without it.
+
     Args:
         requests: one per choice.
 
@@ -104,13 +111,29 @@ async def begin(
         TandemError: whatever kept one from starting; nothing has been sent to the client yet.
     """
     clocks = [TokenClock() for _ in requests]
-    plan = await planner.plan(to_route(requests[0], model))
+    route, refusal = to_route(requests[0], model), Unavailable("")
+    while len(route.avoid) < _MOST_PLANS:
+        plan = await planner.plan(route)
+        if plan.verify_address in route.avoid:  # there is no other
+            break
+        try:
+            return Choices(plan, await _start_all(verify, plan, requests, clocks))
+        except Unavailable as error:
+            log.warning("a verify replica did not start", address=plan.verify_address, error=error.message)
+            route, refusal = replace(route, avoid=(*route.avoid, plan.verify_address)), error
+    raise refusal
+
+
+async def _start_all(
+    verify: VerifyClient, plan: Plan, requests: Sequence[GenerateRequest], clocks: Sequence[TokenClock]
+) -> list[Generation]:
+    """All of them or, where one does not start, none."""
     starting = [
         asyncio.create_task(_start(verify, plan, request, clock))
         for request, clock in zip(requests, clocks, strict=True)
     ]
     try:
-        return Choices(plan, await asyncio.gather(*starting))
+        return await asyncio.gather(*starting)
     except BaseException:
         for task in starting:
             task.cancel()
@@ -121,7 +144,7 @@ async def begin(
 
 
 async def _start(verify: VerifyClient, plan: Plan, request: GenerateRequest, clock: TokenClock) -> Generation:
-    events = verify.generate(plan.verify_address, replace(request, drafts=plan.drafts))
+    events = verify.generate(plan.verify_address, replace(request, drafts=plan.drafts, terms=plan.terms))
     first = await anext(events, None)
     if not isinstance(first, Started):
         await events.aclose()

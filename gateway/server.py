@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import uvicorn
-from fastapi import FastAPI
 
 from common import logging
+from common.http_server import HttpServer
 from common.lifecycle import stop_event
 from gateway.admission import Admission
 from gateway.app import create_app
@@ -17,33 +13,7 @@ from gateway.config import Config
 from gateway.router_client import RouterClient
 from gateway.verify_client import VerifyClient
 
-# For the last bytes of answers that are done; answers that are not are cut off after it.
-FLUSH_SECONDS = 2
-
 log = logging.get("gateway.server")
-
-
-class HttpServer(uvicorn.Server):
-    """Leaves signals to the process: uvicorn would close its listener at once and raise them again."""
-
-    def __init__(self, app: FastAPI, host: str, port: int) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                host=host,
-                port=port,
-                lifespan="off",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=FLUSH_SECONDS,
-            )
-        )
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 async def serve(config: Config) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from common.errors import InvalidRequest
@@ -32,6 +33,7 @@ from gateway.schema import (
 )
 
 HEAD_CHARACTERS = 200
+PREFIX_CHARACTERS = 1024
 
 _SAMPLING_FIELDS = (
     "temperature",
@@ -89,6 +91,7 @@ def to_route(request: GenerateRequest, model: str) -> RouteRequest:
         head=_head(request.prompt),
         prompt_characters=_characters(request.prompt),
         speculation_disabled=request.speculation.disabled,
+        prefix_key=_prefix_key(request),
     )
 
 
@@ -175,6 +178,23 @@ def _head(prompt: Prompt) -> str:
         return ""
     last = next((m.content for m in reversed(prompt) if m.role == "user"), "")
     return last[:HEAD_CHARACTERS]
+
+
+def _prefix_key(request: GenerateRequest) -> str:
+    """A digest of how the prompt begins: alike for the turns of one conversation, and for texts with the same
+    preface. Prompts that may not share a cache have different ones."""
+    digest = hashlib.blake2b(request.cache_salt.encode() + b"\0", digest_size=16)
+    digest.update(_beginning(request.prompt).encode(errors="surrogatepass"))
+    return digest.hexdigest()
+
+
+def _beginning(prompt: Prompt) -> str:
+    if isinstance(prompt, str):
+        return prompt[:PREFIX_CHARACTERS]
+    if isinstance(prompt, list):
+        return ",".join(map(str, prompt[: PREFIX_CHARACTERS // 4]))
+    turns = takewhile(lambda place: place == 0 or prompt[place - 1].role != "user", range(len(prompt)))
+    return "\0".join(f"{prompt[place].role}\0{prompt[place].content}" for place in turns)[:PREFIX_CHARACTERS]
 
 
 def _characters(prompt: Prompt) -> int:

@@ -23,8 +23,21 @@ PROMPT_CLASSES = (
 HEAD_CHARACTERS = 200
 _ANY_LENGTH = 1 << 32
 
-Classifier = Callable[[str, int], str]
-"""From the head of the last user turn and the length of the whole prompt to one of PROMPT_CLASSES."""
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """``weights``: classes with their chances, the best first."""
+
+    weights: tuple[tuple[str, float], ...]
+
+    @property
+    def prompt_class(self) -> str:
+        return self.weights[0][0]
+
+
+Classifier = Callable[[str, int], Classification]
+"""From the head of the last user turn and the length of the whole prompt to the classes that fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +188,10 @@ RULES = (
 )
 
 
-def classify(head: str, prompt_characters: int) -> str:
+def classify(head: str, prompt_characters: int) -> Classification:
     """The class of a prompt, one of PROMPT_CLASSES, from at most its first 200 characters and its length."""
     head = head[:HEAD_CHARACTERS]
     for rule in RULES:
         if rule.matches(head, prompt_characters):
-            return rule.prompt_class
-    return "chat"
+            return Classification(((rule.prompt_class, 1.0),))
+    return Classification((("chat", 1.0),))

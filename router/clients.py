@@ -21,13 +21,19 @@ class StatusClient(Protocol):
             TandemError: when it does not answer, or answers with an error.
         """
 
+    async def forget(self, address: str) -> None:
+        """Let go of what is kept for an address that is not asked any more."""
+
 
 class GrpcStatusClient:
-    """Keeps one channel per address."""
+    """Keeps one channel per address until that is forgotten."""
 
     def __init__(self, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
         self._channels: dict[str, grpc.aio.Channel] = {}
+
+    def __len__(self) -> int:
+        return len(self._channels)
 
     async def status(self, endpoint: Endpoint) -> Report:
         channel = self._channel(endpoint.address)
@@ -36,6 +42,10 @@ class GrpcStatusClient:
             return await ask(channel)
         except grpc.aio.AioRpcError as error:
             raise rpc.to_error(error) from error
+
+    async def forget(self, address: str) -> None:
+        if channel := self._channels.pop(address, None):
+            await channel.close(grace=self._timeout_seconds)  # for a call that is under way
 
     async def close(self) -> None:
         for channel in self._channels.values():

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from router.breaker import State
+from router.autopilot.actions import Kind
+from router.breaker import Reason, State
 from router.classifier import PROMPT_CLASSES
 from router.registry import Endpoint, Registry
 
@@ -30,6 +31,11 @@ class Metrics:
             registry=registry,
         )
         registry.register(_EndpointCollector(endpoints))
+        self.actions = Counter(
+            "tandem_autopilot_actions", "What the autopilot of this router did.", ["kind"], registry=registry
+        )
+        for kind in Kind:
+            self.actions.labels(kind.value)
 
 
 class _EndpointCollector(Collector):
@@ -38,7 +44,7 @@ class _EndpointCollector(Collector):
     def __init__(self, endpoints: Registry) -> None:
         self._endpoints = endpoints
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         yield self._gauge(
             "tandem_router_endpoint_ready",
             "1 when the endpoint may be planned.",
@@ -49,9 +55,29 @@ class _EndpointCollector(Collector):
             "0 closed, 1 half open, 2 open.",
             lambda endpoint: _BREAKER_VALUES[endpoint.breaker.state],
         )
+        yield self._ejections()
+        yield self._ejected_shares()
 
     def _gauge(self, name: str, text: str, value: Callable[[Endpoint], int]) -> GaugeMetricFamily:
         gauge = GaugeMetricFamily(name, text, labels=["pool", "address"])
         for endpoint in self._endpoints:
             gauge.add_metric([endpoint.pool, endpoint.address], value(endpoint))
+        return gauge
+
+    def _ejections(self) -> CounterMetricFamily:
+        counter = CounterMetricFamily(
+            "tandem_router_breaker_ejections", "Breakers that opened, by reason.", labels=["reason"]
+        )
+        for reason in Reason:
+            counter.add_metric([reason.value], self._endpoints.ejections[reason])
+        return counter
+
+    def _ejected_shares(self) -> GaugeMetricFamily:
+        gauge = GaugeMetricFamily(
+            "tandem_router_pool_ejected_share",
+            "Of a pool's endpoints that answer, the share kept out for slow answers or bad blocks.",
+            labels=["pool"],
+        )
+        for pool in self._endpoints.pools():
+            gauge.add_metric([pool.name], pool.ejected_share)
         return gauge

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from structlog.typing import FilteringBoundLogger
 
 from common import logging
 from common.errors import Unavailable
-from common.types import DraftEndpoint, Plan
+from common.types import DraftEndpoint, Plan, RouteRequest
+from router.drafting import Classes, Drafting, Pools
+from router.placement import affine, two_choices
 from router.registry import Endpoint, Registry
+from router.steering import Steering
 
-PoolRanking = Callable[[str], Sequence[str]]
-"""The draft pools for a prompt class, best first. Learned rankings take the configured one's place."""
-
-
-def configured_ranking(classes: Mapping[str, Sequence[str]], pools: Sequence[str]) -> PoolRanking:
-    """The pools configured for a class, or all of them in their configured order."""
-    return lambda prompt_class: classes.get(prompt_class, pools)
+_NO_SPECULATION = Pools(why="speculation disabled by the request")
 
 
-class LeastLoaded:
-    """Takes the least loaded available endpoint of a pool, ties broken at random.
+class Planner:
+    """Places a request on the replica that its prefix prefers and on a lightly loaded draft.
 
     An endpoint that missed its last poll comes after all that did not, whatever the loads. Load is what
     the last poll reported plus the plans made since, so a burst between two polls spreads.
@@ -32,56 +29,68 @@ class LeastLoaded:
     def __init__(
         self,
         registry: Registry,
-        ranking: PoolRanking,
+        drafting: Drafting,
         *,
         max_drafts: int,
+        most_over_mean: float = 1.25,
+        steering: Callable[[], Steering] = Steering,
         rng: random.Random,
         log: FilteringBoundLogger | None = None,
     ) -> None:
+        """``most_over_mean``: see ``placement.affine``."""
         self._registry = registry
-        self._ranking = ranking
+        self._drafting = drafting
         self._max_drafts = max_drafts
+        self._most_over_mean = most_over_mean
+        self._steering = steering
         self._rng = rng
         self._log = log or logging.get("router.policy")
         self._mismatches: set[tuple[str, str, str]] = set()
 
-    def choose(self, prompt_class: str, *, speculation_disabled: bool = False) -> Plan:
+    def plan(self, request: RouteRequest, classes: Classes) -> Plan:
         """A plan with drafts in order of preference, or with none and the reason why.
 
         Raises:
             Unavailable: when no verify replica is ready.
         """
-        verify = self._choose_verify()
-        pools = () if speculation_disabled else self._ranking(prompt_class)
-        drafts = self._choose_drafts(pools, verify)
-        drafting = "speculation disabled by the request" if speculation_disabled else _drafting(pools, drafts)
-        reason = f"class {prompt_class}; {_verifying(verify)}; {drafting}"
+        verify = self._choose_verify(request)
+        pools = _NO_SPECULATION if request.speculation_disabled else self._drafting.choose(classes)
+        drafts = self._choose_drafts(pools.names, verify)
+        reason = f"class {_named(classes)}; {_verifying(verify)}; {_drafting(pools, drafts)}"
         # A fallback carries no load until the draft before it fails.
         for endpoint in (verify, *drafts[:1]):
             endpoint.planned += 1
-        endpoints = tuple(DraftEndpoint(draft.pool, draft.address) for draft in drafts)
-        return Plan(prompt_class, verify.address, endpoints, reason)
+        prompt_class = classes[0][0]
+        first = drafts[0].pool if drafts else ""
+        return Plan(
+            prompt_class,
+            verify.address,
+            tuple(DraftEndpoint(draft.pool, draft.address) for draft in drafts),
+            reason,
+            self._steering().largest_block.get((prompt_class, first), 0),
+            pools.shadow and bool(drafts),
+        )
 
-    def _choose_verify(self) -> Endpoint:
+    def _choose_verify(self, request: RouteRequest) -> Endpoint:
+        """One that just failed the request is the last resort."""
         replicas = self._registry.verify()
-        by_load = self._by_load(replicas)
-        if not by_load:
+        available = [endpoint for endpoint in replicas if endpoint.available]
+        if not available:
             raise Unavailable(f"no verify replica is ready, of {len(replicas)} known")
-        return by_load[0]
+        others = [endpoint for endpoint in available if endpoint.address not in request.avoid]
+        return affine(others or available, request.prefix_key, self._most_over_mean, self._rng)[0]
 
     def _choose_drafts(self, pools: Iterable[str], verify: Endpoint) -> list[Endpoint]:
-        """The best of the first pool, then its other replicas, then those of the next pools."""
-        candidates = (
-            draft
-            for pool in pools
-            for draft in self._by_load(self._registry.pool(pool))
-            if not draft.full and self._same_vocabulary(draft, verify)
-        )
+        """One of the first pool, then its other replicas, then those of the next pools."""
+        candidates = (draft for pool in pools for draft in two_choices(self._usable(pool, verify), self._rng))
         return list(islice(candidates, self._max_drafts))
 
-    def _by_load(self, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
-        available = [endpoint for endpoint in endpoints if endpoint.available]
-        return sorted(available, key=lambda e: (e.breaker.consecutive_failures, e.load, self._rng.random()))
+    def _usable(self, pool: str, verify: Endpoint) -> list[Endpoint]:
+        return [
+            draft
+            for draft in self._registry.pool(pool)
+            if draft.available and not draft.full and self._same_vocabulary(draft, verify)
+        ]
 
     def _same_vocabulary(self, draft: Endpoint, verify: Endpoint) -> bool:
         ours, theirs = draft.report.fingerprint, verify.report.fingerprint
@@ -100,17 +109,22 @@ class LeastLoaded:
         return False
 
 
+def _named(classes: Classes) -> str:
+    return ", ".join(f"{name} {weight:.2f}" for name, weight in classes)
+
+
 def _verifying(verify: Endpoint) -> str:
     of = f" of {verify.report.capacity}" if verify.report.capacity else ""
     return f"verify {verify.address} has {verify.load}{of} in flight"
 
 
-def _drafting(pools: Sequence[str], drafts: Sequence[Endpoint]) -> str:
-    if not pools:
-        return "no draft pool for this class: plain decoding"
+def _drafting(pools: Pools, drafts: list[Endpoint]) -> str:
+    if not pools.names:
+        return pools.why
     if not drafts:
-        return f"no draft available in {', '.join(pools)}: plain decoding"
+        return f"no draft available in {', '.join(pools.names)}: plain decoding"
     first, *rest = drafts
     sessions = "1 session" if first.load == 1 else f"{first.load} sessions"
     fallbacks = "".join(f", then {draft.pool}@{draft.address}" for draft in rest)
-    return f"draft {first.pool}@{first.address} has {sessions}{fallbacks}"
+    why = f" ({pools.why})" if pools.why else ""
+    return f"draft {first.pool}@{first.address}{why} has {sessions}{fallbacks}"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 
 from common import logging
 from common.errors import TandemError
+from router.breaker import Outcome
 from router.clients import StatusClient
 from router.registry import Endpoint, Registry
 
@@ -13,12 +16,22 @@ log = logging.get("router.poller")
 
 
 class Poller:
-    """Polls every endpoint each ``interval_seconds``; a slow one only misses its own turns."""
+    """Polls a new endpoint at once, and every endpoint each ``interval_seconds``.
 
-    def __init__(self, registry: Registry, client: StatusClient, interval_seconds: float) -> None:
+    One that is slow only misses its own turns.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        client: StatusClient,
+        interval_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._registry = registry
         self._client = client
         self._interval_seconds = interval_seconds
+        self._clock = clock
         self._in_flight: set[Endpoint] = set()
 
     async def poll_all(self) -> None:
@@ -26,12 +39,24 @@ class Poller:
         await asyncio.gather(*map(self._poll, self._registry))
 
     async def run(self) -> None:
-        """Poll until cancelled, the first time after one interval."""
+        """Poll until cancelled."""
         async with asyncio.TaskGroup() as polls:
+            polls.create_task(self._follow_changes(polls))
             while True:
                 await asyncio.sleep(self._interval_seconds)
                 for endpoint in self._registry:
                     polls.create_task(self._poll(endpoint))
+
+    async def _follow_changes(self, polls: asyncio.TaskGroup) -> None:
+        """Poll what joins a pool; part with what leaves the last one it was in."""
+        while True:
+            change = await self._registry.changes.get()
+            for endpoint in change.added:
+                polls.create_task(self._poll(endpoint))
+            gone = {endpoint.address for endpoint in change.removed}
+            for address in gone:
+                if self._registry.find(address) is None:
+                    polls.create_task(self._client.forget(address))
 
     async def _poll(self, endpoint: Endpoint) -> None:
         if endpoint in self._in_flight or not endpoint.breaker.allow():
@@ -43,19 +68,20 @@ class Poller:
         finally:
             self._in_flight.discard(endpoint)
         if endpoint.available != was_available:
+            self._registry.review(endpoint.pool)
             _log_change(endpoint)
 
     async def _refresh(self, endpoint: Endpoint) -> None:
         # A plan made while the poll is on its way may be missing from the answer, so it stays counted.
-        planned_before = endpoint.planned
+        planned_before, began = endpoint.planned, self._clock()
         try:
             report = await self._client.status(endpoint)
         except TandemError as error:
-            endpoint.breaker.failed()
+            endpoint.breaker.record(Outcome.FAILED)
             log.debug("poll failed", pool=endpoint.pool, address=endpoint.address, error=error.message)
         else:
             endpoint.refresh(report, included=planned_before)
-            endpoint.breaker.succeeded()
+            endpoint.breaker.answered(self._clock() - began)
 
 
 def _log_change(endpoint: Endpoint) -> None:

@@ -30,9 +30,10 @@ class LocalStack:
         environment: Mapping[str, str] | None = None,
         ready_seconds: float = 180,
         verify_module: str = "verify_service",
+        learning: bool = False,
     ) -> None:
         pools = {"ngram": Draft()} if drafts is None else drafts
-        self.stack = Stack(free_ports(len(pools)), pools, environment or {}, verify_module)
+        self.stack = Stack(free_ports(len(pools)), pools, environment or {}, verify_module, learning)
         self._ready_seconds = ready_seconds
         self._folder = tempfile.TemporaryDirectory(prefix="tandem-")
         self.logs = Path(self._folder.name)

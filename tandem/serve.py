@@ -48,6 +48,7 @@ def _ports() -> Ports:
         "draft": "TANDEM_DRAFT_PORT",
         "valkey": "TANDEM_VALKEY_PORT",
         "router_metrics": "TANDEM_ROUTER_METRICS_PORT",
+        "router_admin": "TANDEM_ROUTER_ADMIN_PORT",
     }
     given = {name: os.environ.get(variable, "") for name, variable in moved.items()}
     # A value that is no port is left for the service itself to refuse, by name.

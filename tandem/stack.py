@@ -52,6 +52,7 @@ class Ports:
     verify_metrics: int = 9102
     draft_metrics: int = 9103
     fact_check_metrics: int = 9104
+    router_admin: int = 9105
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,14 @@ class Stack:
     Attributes:
         environment: further variables for every process.
         verify_module: what serves the target.
+        learning: whether the router learns from answers, and spends some on finding out.
     """
 
     ports: Ports = Ports()
     drafts: Mapping[str, Draft] = field(default_factory=lambda: {"ngram": Draft()})
     environment: Mapping[str, str] = field(default_factory=dict)
     verify_module: str = "verify_service"
+    learning: bool = True
 
     @property
     def url(self) -> str:
@@ -118,6 +121,8 @@ class Stack:
                 TANDEM_ROUTER_METRICS_PORT=str(ports.router_metrics),
                 TANDEM_ROUTER_VERIFY=json.dumps([self.verify_address]),
                 TANDEM_ROUTER_DRAFTS=json.dumps(pools),
+                TANDEM_ROUTER_REDIS_URL=redis if self.learning else "",
+                TANDEM_ROUTER_ADMIN_PORT=str(ports.router_admin if self.learning else 0),
             ),
             _service(
                 "gateway",

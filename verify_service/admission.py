@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
 import uuid
 from collections.abc import Iterable, Set
@@ -26,6 +27,7 @@ from verify_service.acceptance import embedding, policies
 from verify_service.acceptance.lossy import Policy
 from verify_service.constraints import Constraints
 from verify_service.facts import FactCheckSession
+from verify_service.feedback.notes import Notes
 from verify_service.output import Output
 from verify_service.sequence import Sequence
 from verify_service.tracing import Recorder
@@ -49,6 +51,7 @@ class Admission:
         vetting: None: drafts are shown to no validator here.
         own_draft: who drafts where the plan names nobody; None: nobody. What it guesses is not published, so
             answers that are checked do without.
+        sampled: share of answers that are looked at more closely for the feedback.
     """
 
     tokenizer: Tokenizer
@@ -66,6 +69,7 @@ class Admission:
     vetting: Vetting | None = None
     own_draft: DraftEndpoint | None = None
     policy: PolicyChoice = _LOSSLESS
+    sampled: float = 0.0
 
     async def sequence(self, request: GenerateRequest) -> Sequence:
         """Raises InvalidRequest naming the field that cannot be served."""
@@ -74,7 +78,8 @@ class Admission:
         self._check(request, prompt)
         seed = request.sampling.seed
         policy = await self._policy(request)
-        mode = Mode.KEYED if policy else _mode(request)
+        # What a watched draft is worth shows only where its guesses are compared with the target's choice.
+        mode = Mode.KEYED if policy or request.terms.shadow else _mode(request)
         most = self.context_length - len(prompt)
         max_tokens = min(request.stopping.max_tokens or most, most)
         if request.stopping.min_tokens > max_tokens:
@@ -96,11 +101,12 @@ class Admission:
             facts=None if fact_check is FactCheck.OFF else FactCheckSession(fact_check),
             policy=policy,
             trace=Recorder(self.tokenizer.token_bytes) if request.speculation.trace else None,
+            notes=Notes(sampled=random.random() < self.sampled),
         )
 
     async def _policy(self, request: GenerateRequest) -> Policy | None:
         """Off the event loop: a policy may have a model to load."""
-        resources = policies.Resources(self._token_text, embedding.load)
+        resources = policies.Resources(self._token_text, embedding.load_words)
         return await asyncio.to_thread(policies.make, request.speculation.policy or self.policy, resources)
 
     def _token_text(self, token_id: int) -> str:
@@ -172,7 +178,8 @@ class Admission:
         if asked > self.max_block_size:
             field = "speculation.block_size"
             raise InvalidRequest(f"{field} must be at most {self.max_block_size}", field=field)
-        return 0 if request.speculation.disabled or not request.drafts else asked
+        largest = min(asked, request.terms.largest_block or asked)
+        return 0 if request.speculation.disabled or not request.drafts else largest
 
     def _tree_width(self, request: GenerateRequest) -> int:
         """A fact is checked in running text, so answers that are checked get chains."""

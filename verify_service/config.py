@@ -54,7 +54,10 @@ class Config:
         lookahead_window: columns of the window that a pass looks ahead with where a plan names no drafts;
             0: no lookahead.
         lookahead_ngram: tokens of the n-grams that this finds; the window has as many levels less one.
-        redis_url: where fact-check tags come from; empty: fact checks are refused.
+        redis_url: where fact-check tags and switches come from and feedback goes to; empty: fact checks are
+            refused, and the router learns nothing.
+        feedback_sampled: share of answers of which it is also reported how likely the target finds them, and
+            how close in meaning what was drafted is to what they say.
     """
 
     host: str = "127.0.0.1"
@@ -90,6 +93,7 @@ class Config:
     lookahead_window: Annotated[int, Field(ge=0, le=32)] = 0
     lookahead_ngram: Annotated[int, Field(ge=3, le=8)] = 4
     redis_url: RedisUrl = ""
+    feedback_sampled: Annotated[float, Field(ge=0, le=1)] = 0.02
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = 30.0
     log_level: LogLevel = "info"
 
@@ -109,7 +113,7 @@ class Config:
                 given = json.loads(self.policy)
             written = _POLICY.validate_python(given)
             choice = PolicyChoice(written.pop("name"), written)
-            policies.make(choice, policies.Resources(str, embedding.load))
+            policies.make(choice, policies.Resources(str, embedding.load_words))
         except (ValueError, KeyError, InvalidRequest) as error:
             reason = getattr(error, "message", "") or "neither a name nor a JSON object with name and numbers"
             field = "TANDEM_VERIFY_POLICY"

@@ -32,6 +32,7 @@ from verify_service.admission import Admission
 from verify_service.counting import count_deviations, count_step
 from verify_service.drafts.hub import DraftHub
 from verify_service.drafts.lookahead.lookahead import Lookahead
+from verify_service.feedback.reporter import Reporter
 from verify_service.judging import Judge, Judged, decided, keep_states, provenance_of
 from verify_service.phases import Phases
 from verify_service.scheduler import Scheduler, Work, decodes
@@ -40,6 +41,8 @@ from verify_service.sequence import Sequence
 from verify_service.tags import TagReader
 from verify_service.tracing import Pass
 from verify_service.validators.vetting import Vetting
+
+_WHOLE = tuple(reason.value for reason in FinishReason)
 
 log = logging.get("engine")
 
@@ -70,6 +73,7 @@ class Engine:
         vetting: Vetting | None = None,
         lookahead: Lookahead | None = None,
         waits: Waits = Waits(),
+        reporter: Reporter | None = None,
         acceptance: Mapping[Mode, Acceptance] = ACCEPTANCE,
     ) -> None:
         self._admission = admission
@@ -80,6 +84,7 @@ class Engine:
         self._vetting = vetting
         self._lookahead = lookahead
         self._waits = waits
+        self._reporter = reporter
         self._judge = Judge(acceptance, admission.tokenizer.token_bytes)
         self._arrived = asyncio.Event()
         self._thread = thread
@@ -283,6 +288,7 @@ class Engine:
         provenance = provenance_of(item, verdict)[: len(delivered)]
         text, logprobs = sequence.output.take_text(), judged.logprobs[: len(delivered)]
         trace = _trace(item, base_length, delivered, judged, shared)
+        _note(item, judged, len(delivered), shared)
         sequence.events.put_nowait(Delta(delivered, provenance, text, annotations, logprobs, trace))
         if reason is not None:
             self._finish(sequence, reason)
@@ -299,6 +305,8 @@ class Engine:
         self._drafts.close(sequence)
         if self._vetting and sequence.validators:
             self._vetting.forget(sequence.validators)
+        if self._reporter:
+            self._reporter.report(sequence, finished=reason in _WHOLE)
         self._scheduler.remove(sequence)
         metrics.FINISHED.labels(reason).inc()
         self._observe()
@@ -329,6 +337,14 @@ def _commit(sequence: Sequence, decided: Seq[int]) -> FinishReason | None:
         if reason is not None:
             return reason
     return None
+
+
+def _note(item: Work, judged: Judged, delivered: int, shared: Pass) -> None:
+    """An answer's share of a step is by its rows."""
+    notes = item.sequence.notes
+    notes.step(delivered, len(item.guesses), shared.seconds * item.num_rows / shared.rows)
+    if notes.sampled and judged.beliefs:
+        notes.score(judged.beliefs, delivered)
 
 
 def _shared(work: Seq[Work], phases: Phases) -> Pass:

@@ -28,7 +28,7 @@ class Judged:
     Attributes:
         deviations: of the guesses that stand under a lossy policy.
         ahead: what is likeliest after the rows that look ahead.
-        beliefs: None: nobody asked for a trace.
+        beliefs: None: nobody asked for them.
     """
 
     verdict: Verdict
@@ -65,7 +65,8 @@ class Judge:
             accept = sequence.policy.accept if sequence.policy else self.acceptance[sequence.mode]
             verdict = accept(target, block, sequence.seed)
             strayed = deviations(target, block, sequence.seed, verdict) if sequence.policy else ()
-            believed = beliefs(target, block, verdict) if sequence.trace else None
+            asked = sequence.trace or sequence.notes.sampled
+            believed = beliefs(target, block, verdict) if asked else None
         except InvalidRequest as error:
             return error
         return Judged(verdict, self._logprobs(item, verdict, logits), strayed, ahead, believed)

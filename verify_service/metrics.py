@@ -104,12 +104,14 @@ AHEAD_BLOCKS = Gauge("tandem_draft_ahead_blocks", "Blocks that drafts may send a
 LOOKAHEAD_ROWS = Counter("tandem_lookahead_rows", "Rows of passes that looked ahead instead of being judged")
 
 TAGS = Counter("tandem_fact_check_tags", "Verdicts received, by what became of them", ["outcome"])
+FEEDBACK = Counter("tandem_feedback_records", "Records of answers for the router, by fate", ["fate"])
+
 VETOED_TOKENS = Counter("tandem_fact_check_vetoed_tokens", "Drafted tokens not considered because of a flag")
 TAGS_MISSING = Counter("tandem_fact_check_tags_missing", "Blocks verified before their verdict came")
 
 SOURCES = Labels(64)
 PHASES = ("wait", "model", "accept", "emit")
-OUTCOMES = ("verified", "empty", "stale", "invalid", "unknown_session", "q_mismatch")
+OUTCOMES = ("verified", "empty", "stale", "watched", "invalid", "unknown_session", "q_mismatch")
 PROBE_FATES = ("right", "wrong", "lost")
 AHEAD_OUTCOMES = ("full", "other", "late", "missed")
 ROWS = tuple(str(2**power) for power in range(13))
@@ -131,6 +133,8 @@ def start_at_zero(positions: int) -> None:
         PROBES.labels(fate)
     for outcome in AHEAD_OUTCOMES:
         AHEAD.labels(outcome)
+    for fate in ("sent", "dropped", "failed"):
+        FEEDBACK.labels(fate)
     for code in REFUSALS:
         SESSIONS_REFUSED.labels(code)
     for outcome in ("delivered", "late", "unwatched", "malformed"):

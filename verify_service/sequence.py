@@ -14,6 +14,7 @@ from common.states import StateTail
 from common.types import GenerateEvent, GenerateRequest, Mode, SpeculationStats
 from verify_service.acceptance.lossy import Policy
 from verify_service.facts import FactCheckSession
+from verify_service.feedback.notes import Notes
 from verify_service.output import Output
 from verify_service.tracing import Recorder
 from verify_service.validators.answer import Vetted
@@ -37,6 +38,7 @@ class Sequence:
         cached_tokens: those that were computed already when it joined the batch; None: it did not yet.
         policy: judges guesses in place of ``mode``; None: lossless.
         trace: notes how the answer comes to be; None: nobody asked.
+        notes: how it goes, for the feedback.
         states: hidden states of its latest computed positions; None: nobody reads them.
         last_pass: the number of the last pass it was part of.
         events: at most one per step, so never more than the tokens of the answer and a few.
@@ -57,6 +59,7 @@ class Sequence:
     allowed: Allowed | None = None
     policy: Policy | None = None
     trace: Recorder | None = None
+    notes: Notes = field(default_factory=Notes)
     blocks: list[int] = field(default_factory=list)
     num_computed: int = 0
     moves: list[Move] = field(default_factory=list)
@@ -68,6 +71,11 @@ class Sequence:
     finished: bool = False
     stats: SpeculationStats = field(default_factory=SpeculationStats)
     events: asyncio.Queue[GenerateEvent | TandemError] = field(default_factory=asyncio.Queue)
+
+    @property
+    def shadow(self) -> bool:
+        """Whether its drafts are watched and never verified."""
+        return self.request.terms.shadow
 
     @property
     def num_pending(self) -> int:

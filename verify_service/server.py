@@ -16,6 +16,7 @@ from common.model.runner import model_thread
 from common.model.tokenizer import Tokenizer
 from protos.tandem.v1 import verify_pb2, verify_pb2_grpc
 from verify_service import metrics
+from verify_service.acceptance import embedding
 from verify_service.admission import Admission
 from verify_service.config import Config
 from verify_service.constraints import Constraints
@@ -28,8 +29,10 @@ from verify_service.drafts.link import DraftLink, Link
 from verify_service.drafts.lookahead.link import ENDPOINT
 from verify_service.drafts.lookahead.lookahead import Lookahead
 from verify_service.engine import Engine, Waits
+from verify_service.feedback.reporter import Reporter
 from verify_service.scheduler import Scheduler
 from verify_service.servicer import VerifyServicer
+from verify_service.switches import Switched
 from verify_service.tags import TagReader
 from verify_service.validators.vetting import Vetting
 from verify_service.warmup import warm_up
@@ -49,7 +52,8 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
     server = rpc.Server(f"{config.host}:{config.port}")
     thread = model_thread()
     target = await asyncio.get_running_loop().run_in_executor(thread, _load, config)
-    tags = TagReader(config.redis_url)
+    tags, switched = TagReader(config.redis_url), Switched(config.redis_url)
+    reporter = Reporter(config.redis_url, target.admission.tokenizer.decode, embedding.load)
     drafts = DraftHub(
         target.admission.tokenizer.fingerprint,
         target.admission.vocabulary_size,
@@ -59,6 +63,7 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
         limits=Limits(config.min_batch, config.max_batch, config.min_confidence),
         hidden=target.hidden,
         ahead=AheadPolicy(config.ahead),
+        switch=switched.state,
     )
     engine = Engine(
         target.admission,
@@ -70,12 +75,13 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
         vetting=target.vetting,
         lookahead=target.lookahead,
         waits=Waits(config.tag_wait_ms / 1000, config.settle_wait_ms / 1000),
+        reporter=reporter,
     )
     servicer = VerifyServicer(engine, target.admission, target.status)
     verify_pb2_grpc.add_VerifyServiceServicer_to_server(servicer, server.grpc)
     await server.start()
     async with asyncio.TaskGroup() as group:  # an engine that ends by a fault ends the service
-        background = [group.create_task(engine.run()), group.create_task(tags.run())]
+        background = [group.create_task(part.run()) for part in (engine, tags, reporter, switched)]
         servicer.ready = True
         await server.set_ready(True)
         log.info("ready", port=server.port, model=config.served_name, device=target.status.device)
@@ -90,6 +96,8 @@ async def serve(config: Config, make_link: Callable[[str], Link] = DraftLink) ->
         await target.constraints.close()
     await drafts.shutdown()
     await tags.close()
+    await reporter.close()
+    await switched.close()
 
 
 class _Target:
@@ -132,6 +140,7 @@ class _Target:
             vetting=self.vetting,
             own_draft=ENDPOINT if self.lookahead else None,
             policy=config.default_policy,
+            sampled=config.feedback_sampled if config.redis_url else 0.0,
         )
         self.status = verify_pb2.VerifyStatus(
             model=config.served_name,

@@ -48,6 +48,10 @@ class Pass:
     batch: int
     rows: int
 
+    @property
+    def seconds(self) -> float:
+        return self.wait + self.model + self.accept
+
 
 @dataclass(slots=True)
 class _Offered:

@@ -26,7 +26,7 @@ class Choice:
         pairs = [part.partition("=") for part in rest.split(",") if part]
         try:
             parameters = {key: float(value) for key, _, value in pairs}
-            policies.make(PolicyChoice(name, parameters), policies.Resources(str, embedding.load))
+            policies.make(PolicyChoice(name, parameters), policies.Resources(str, embedding.load_words))
         except InvalidRequest as error:
             raise argparse.ArgumentTypeError(error.message) from None
         except ValueError:

@@ -14,12 +14,20 @@ def route_to_proto(request: RouteRequest) -> router_pb2.RouteRequest:
         head=request.head,
         prompt_characters=request.prompt_characters,
         speculation_disabled=request.speculation_disabled,
+        prefix_key=request.prefix_key,
+        avoid=request.avoid,
     )
 
 
 def route_from_proto(wire: router_pb2.RouteRequest) -> RouteRequest:
     return RouteRequest(
-        wire.request_id, wire.model, wire.head, wire.prompt_characters, wire.speculation_disabled
+        wire.request_id,
+        wire.model,
+        wire.head,
+        wire.prompt_characters,
+        wire.speculation_disabled,
+        wire.prefix_key,
+        tuple(wire.avoid),
     )
 
 
@@ -29,8 +37,17 @@ def plan_to_proto(plan: Plan) -> router_pb2.RouteResponse:
         verify_address=plan.verify_address,
         drafts=endpoints_to_proto(plan.drafts),
         reason=plan.reason,
+        largest_block=plan.largest_block,
+        shadow=plan.shadow,
     )
 
 
 def plan_from_proto(wire: router_pb2.RouteResponse) -> Plan:
-    return Plan(wire.prompt_class, wire.verify_address, endpoints_from_proto(wire.drafts), wire.reason)
+    return Plan(
+        wire.prompt_class,
+        wire.verify_address,
+        endpoints_from_proto(wire.drafts),
+        wire.reason,
+        wire.largest_block,
+        wire.shadow,
+    )

@@ -34,6 +34,7 @@ from common.types import (
     SpeculationStats,
     Started,
     Stopping,
+    Terms,
     TokenLogprobs,
     Usage,
     ValidatorChoice,
@@ -103,6 +104,11 @@ def generate_to_proto(request: GenerateRequest) -> verify_pb2.GenerateRequest:
         cache_salt=request.cache_salt,
         constraint=constraint_to_proto(request.constraint),
         top_logprobs=request.top_logprobs,
+        terms=verify_pb2.Terms(
+            prompt_class=request.terms.prompt_class,
+            largest_block=request.terms.largest_block,
+            shadow=request.terms.shadow,
+        ),
     )
 
 
@@ -132,6 +138,7 @@ def generate_from_proto(wire: verify_pb2.GenerateRequest) -> GenerateRequest:
         cache_salt=wire.cache_salt,
         constraint=constraint_from_proto(wire.constraint) if wire.HasField("constraint") else None,
         top_logprobs=wire.top_logprobs if wire.HasField("top_logprobs") else None,
+        terms=Terms(wire.terms.prompt_class, wire.terms.largest_block, wire.terms.shadow),
     )
 
 

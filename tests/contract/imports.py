@@ -13,10 +13,10 @@ MODEL_LIBRARIES = frozenset({"torch", "transformers", "tokenizers", "safetensors
 # What a service must not load, not even through what it imports.
 OUT_OF_REACH: Mapping[str, frozenset[str]] = {
     "gateway": MODEL_LIBRARIES | {"redis", "common.streams"},
-    "router": MODEL_LIBRARIES | {"redis"},
+    "router": MODEL_LIBRARIES,
     "fact_check_service": MODEL_LIBRARIES,
 }
-SPEAK_REDIS = frozenset({"draft_service", "verify_service", "fact_check_service"})
+SPEAK_REDIS = frozenset({"router", "draft_service", "verify_service", "fact_check_service"})
 # The edge of a service, where protobuf types may be.
 EDGES = frozenset({"server", "servicer", "clients", "link"})
 CODEC = "common.codec"

@@ -85,7 +85,7 @@ def test_a_tree_that_keeps_to_the_boundaries_has_no_violations(tmp_path: Path) -
             "imports protobuf types away from the edge",
         ),
         ("common/errors.py", "from protos.v1 import draft_pb2", "imports protobuf types away from the edge"),
-        ("router/bad.py", "import redis.asyncio", "router.bad imports redis"),
+        ("gateway/bad.py", "import redis.asyncio", "gateway.bad imports redis"),
         ("common/bad.py", "from redis import Redis", "common.bad imports redis"),
     ],
 )

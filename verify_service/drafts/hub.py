@@ -9,7 +9,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
-from common import logging, noise
+from common import logging, noise, switches
 from common.draft_types import Block, Close, Commit, Open, Proposed, Refused, SessionAnswer, tenant_key
 from common.types import DraftEndpoint, FactCheck, Mode
 from verify_service import metrics
@@ -19,6 +19,7 @@ from verify_service.drafts.checking import Asked, InvalidBlock, check_block, hon
 from verify_service.drafts.confidence import sure_enough
 from verify_service.drafts.control.base import NOTHING, Choice, Policy, State
 from verify_service.drafts.control.fixed import Fixed
+from verify_service.drafts.control.watching import Watching
 from verify_service.drafts.limits import Hidden, Limits
 from verify_service.drafts.link import DraftLink, Link
 from verify_service.drafts.session import DraftedSession
@@ -44,17 +45,20 @@ class DraftHub:
         limits: Limits = Limits(),
         hidden: Hidden = Hidden(),
         ahead: AheadPolicy | None = None,
+        switch: Callable[[str], switches.State] = lambda _: switches.State.ON,
     ) -> None:
         """
         Args:
             ahead: how many blocks drafts may send ahead; None: none.
             hidden: what drafts are sent.
             policy: how many guesses are asked for; None: as many as the sequence may have.
+            switch: by class of prompts, whether drafts are used, only watched, or not even asked.
         """
         self._policy: Policy = policy or Fixed()
         self._limits = limits
         self._hidden = hidden
         self._ahead = ahead or AheadPolicy()
+        self._switch = switch
         self._batch = 0
         self._fingerprint = fingerprint
         self._vocabulary_size = vocabulary_size
@@ -93,7 +97,7 @@ class DraftHub:
     def peek(self, sequence: Sequence) -> Block | None:
         """The block that ``take`` would look at."""
         session = self._sessions.get(sequence.session_id)
-        return session.block if session else None
+        return session.block if session and not sequence.shadow else None
 
     def narrow(self, sequence: Sequence, nodes: Seq[int]) -> None:
         """Of the block that ``take`` would look at only these guesses are to be verified."""
@@ -104,7 +108,7 @@ class DraftHub:
     def take(self, sequence: Sequence) -> Block | None:
         """The block to verify next, if one that fits has come."""
         session = self._sessions.get(sequence.session_id)
-        if session is None or session.block is None:
+        if session is None or session.block is None or sequence.shadow:
             return None
         block, session.block = session.block, None
         fits = block.base_length == len(sequence.tokens) and block.token_ids
@@ -124,6 +128,8 @@ class DraftHub:
             if time.monotonic() - session.asked_at <= self._wait_seconds:
                 return
             session.lose()
+        if session.unsettled:
+            return
         session.learn(verified, accepted_nodes)
         self._count_unused(session)
         choice = self._choose(session, session.endpoint)
@@ -168,6 +174,8 @@ class DraftHub:
         session = self._sessions.pop(sequence.session_id, None)
         if session is None:
             return
+        if sequence.shadow:
+            session.learn(None, ())
         session.controller.close()
         self._turn(session, off=False)
         if session.endpoint:
@@ -204,7 +212,8 @@ class DraftHub:
         """The sequence's session, opened on the first replica of its plan that can be had."""
         session = self._sessions.get(sequence.session_id)
         if session is None:
-            session = DraftedSession(sequence, self._policy.controller())
+            controller = Watching() if sequence.shadow else self._policy.controller()
+            session = DraftedSession(sequence, controller)
             self._sessions[sequence.session_id] = session
         if session.endpoint and not session.live and session.age > _OPENING_SECONDS:
             self._expel(session.endpoint.address)
@@ -222,12 +231,16 @@ class DraftHub:
         """What to ask ``endpoint`` for next."""
         sequence, choice = session.sequence, NOTHING
         most = sequence.next_block_size
-        if most > 0 and self._limits.allow(self._batch):
+        if most > 0 and self._limits.allow(self._batch) and self._switched_on(sequence):
             state = State(endpoint.name, most, sequence.tree_width, self._batch, len(sequence.tokens))
             choice = session.controller.choose(state)
         metrics.BLOCK_SIZE.observe(choice.block_size)
         self._turn(session, off=most > 0 and (choice.probe or not choice.block_size))
         return choice
+
+    def _switched_on(self, sequence: Sequence) -> bool:
+        state = self._switch(sequence.request.terms.prompt_class)
+        return state is switches.State.ON or (state is switches.State.SHADOW and sequence.shadow)
 
     def _may_go_ahead(self, sequence: Sequence, choice: Choice) -> int:
         """Fact checks and grammars look at a block when it is made; they do not go back."""
@@ -346,6 +359,7 @@ class DraftHub:
         except InvalidBlock as error:
             metrics.BLOCKS.labels("invalid").inc()
             log.warning("invalid block", address=endpoint.address, error=str(error))
+            sequence.notes.draft(endpoint).bad_blocks += 1
             self._expel(endpoint.address)
             return
         metrics.DRAFTING_SECONDS.observe(block.drafting_seconds)
@@ -364,6 +378,8 @@ class DraftHub:
         if session.expecting:
             metrics.AHEAD.labels("late" if late else "missed").inc()
         self._use(session, answer)
+        if session.unsettled:
+            return
         if answer.block.base_length < len(session.sequence.tokens):  # a probe that the target has overtaken
             session.learn(None, ())
             self._count_unused(session)
@@ -387,6 +403,7 @@ class DraftHub:
         known = refusal.code in metrics.REFUSALS
         metrics.SESSIONS_REFUSED.labels(refusal.code if known else "other").inc()
         log.warning("draft refused a session", address=endpoint.address, error=refusal.message[:500])
+        session.sequence.notes.draft(endpoint).bad_blocks += refusal.code == "fingerprint_mismatch"
         if refusal.code != "out_of_sync":
             session.refused.add(endpoint.address)
         session.detach()
@@ -394,4 +411,4 @@ class DraftHub:
     def _count_unused(self, session: DraftedSession) -> None:
         if session.block is not None:
             session.block = None
-            metrics.BLOCKS.labels("stale").inc()
+            metrics.BLOCKS.labels("watched" if session.sequence.shadow else "stale").inc()

@@ -81,6 +81,13 @@ class DraftedSession:
         self.offered = self.waited = None
         self.waiters.told(self.told, choice.block_size, ahead)
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether the session only watches, and the answer has not come to the end of its block."""
+        if not self.sequence.shadow or self.offered is None:
+            return False
+        return len(self.sequence.tokens) <= self.offered.base_length + len(self.offered.token_ids)
+
     def take_states(self) -> HiddenStates | None:
         """Those that the draft has not been sent."""
         states = self.sequence.states
@@ -106,7 +113,7 @@ class DraftedSession:
         self.block = self.offered = block.only(kept)
         self.kept = kept
         self.asked = 0
-        if self.sequence.trace:
+        if self.sequence.trace and not self.sequence.shadow:
             self.sequence.trace.offer(block, kept, self.arrived_at - self.asked_at)
 
     def narrow(self, nodes: Seq[int]) -> None:
@@ -122,6 +129,7 @@ class DraftedSession:
         if self.offered is None:
             return
         block, self.offered = self.offered, None
+        self.sequence.notes.compare(block)
         if verified is None:
             judged = self._overtaken(block)
         else:
@@ -155,6 +163,8 @@ class DraftedSession:
     def _observe(self, seen: Outcome) -> None:
         if self.choice.probe:
             metrics.PROBES.labels(_fate(seen)).inc()
+        if self.endpoint:
+            self.sequence.notes.draft(self.endpoint).observe(seen)
         self.controller.observe(seen)
 
 

@@ -25,21 +25,21 @@ _sym_db = _symbol_database.Default()
 from protos.tandem.v1 import types_pb2 as protos_dot_tandem_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/tandem/v1/router.proto\x12\ttandem.v1\x1a\x1cprotos/tandem/v1/types.proto\"x\n\x0cRouteRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0c\n\x04head\x18\x03 \x01(\t\x12\x19\n\x11prompt_characters\x18\x04 \x01(\r\x12\x1c\n\x14speculation_disabled\x18\x05 \x01(\x08\"w\n\rRouteResponse\x12\x14\n\x0cprompt_class\x18\x01 \x01(\t\x12\x16\n\x0everify_address\x18\x02 \x01(\t\x12(\n\x06\x64rafts\x18\x03 \x03(\x0b\x32\x18.tandem.v1.DraftEndpoint\x12\x0e\n\x06reason\x18\x04 \x01(\t\"]\n\x0e\x45ndpointStatus\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05ready\x18\x03 \x01(\x08\x12\x0c\n\x04load\x18\x04 \x01(\r\x12\x0f\n\x07\x62reaker\x18\x05 \x01(\t\"s\n\x0cRouterStatus\x12\r\n\x05ready\x18\x01 \x01(\x08\x12)\n\x06verify\x18\x02 \x03(\x0b\x32\x19.tandem.v1.EndpointStatus\x12)\n\x06\x64rafts\x18\x03 \x03(\x0b\x32\x19.tandem.v1.EndpointStatus2\x88\x01\n\rRouterService\x12:\n\x05Route\x12\x17.tandem.v1.RouteRequest\x1a\x18.tandem.v1.RouteResponse\x12;\n\x06Status\x12\x18.tandem.v1.StatusRequest\x1a\x17.tandem.v1.RouterStatusb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/tandem/v1/router.proto\x12\ttandem.v1\x1a\x1cprotos/tandem/v1/types.proto\"\x9b\x01\n\x0cRouteRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0c\n\x04head\x18\x03 \x01(\t\x12\x19\n\x11prompt_characters\x18\x04 \x01(\r\x12\x1c\n\x14speculation_disabled\x18\x05 \x01(\x08\x12\x12\n\nprefix_key\x18\x06 \x01(\t\x12\r\n\x05\x61void\x18\x07 \x03(\t\"\x9e\x01\n\rRouteResponse\x12\x14\n\x0cprompt_class\x18\x01 \x01(\t\x12\x16\n\x0everify_address\x18\x02 \x01(\t\x12(\n\x06\x64rafts\x18\x03 \x03(\x0b\x32\x18.tandem.v1.DraftEndpoint\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x15\n\rlargest_block\x18\x05 \x01(\r\x12\x0e\n\x06shadow\x18\x06 \x01(\x08\"]\n\x0e\x45ndpointStatus\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05ready\x18\x03 \x01(\x08\x12\x0c\n\x04load\x18\x04 \x01(\r\x12\x0f\n\x07\x62reaker\x18\x05 \x01(\t\"s\n\x0cRouterStatus\x12\r\n\x05ready\x18\x01 \x01(\x08\x12)\n\x06verify\x18\x02 \x03(\x0b\x32\x19.tandem.v1.EndpointStatus\x12)\n\x06\x64rafts\x18\x03 \x03(\x0b\x32\x19.tandem.v1.EndpointStatus2\x88\x01\n\rRouterService\x12:\n\x05Route\x12\x17.tandem.v1.RouteRequest\x1a\x18.tandem.v1.RouteResponse\x12;\n\x06Status\x12\x18.tandem.v1.StatusRequest\x1a\x17.tandem.v1.RouterStatusb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.tandem.v1.router_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ROUTEREQUEST']._serialized_start=74
-  _globals['_ROUTEREQUEST']._serialized_end=194
-  _globals['_ROUTERESPONSE']._serialized_start=196
-  _globals['_ROUTERESPONSE']._serialized_end=315
-  _globals['_ENDPOINTSTATUS']._serialized_start=317
-  _globals['_ENDPOINTSTATUS']._serialized_end=410
-  _globals['_ROUTERSTATUS']._serialized_start=412
-  _globals['_ROUTERSTATUS']._serialized_end=527
-  _globals['_ROUTERSERVICE']._serialized_start=530
-  _globals['_ROUTERSERVICE']._serialized_end=666
+  _globals['_ROUTEREQUEST']._serialized_start=75
+  _globals['_ROUTEREQUEST']._serialized_end=230
+  _globals['_ROUTERESPONSE']._serialized_start=233
+  _globals['_ROUTERESPONSE']._serialized_end=391
+  _globals['_ENDPOINTSTATUS']._serialized_start=393
+  _globals['_ENDPOINTSTATUS']._serialized_end=486
+  _globals['_ROUTERSTATUS']._serialized_start=488
+  _globals['_ROUTERSTATUS']._serialized_end=603
+  _globals['_ROUTERSERVICE']._serialized_start=606
+  _globals['_ROUTERSERVICE']._serialized_end=742
 # @@protoc_insertion_point(module_scope)

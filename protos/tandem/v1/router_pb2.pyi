@@ -28,6 +28,8 @@ class RouteRequest(_message.Message):
     HEAD_FIELD_NUMBER: _builtins.int
     PROMPT_CHARACTERS_FIELD_NUMBER: _builtins.int
     SPECULATION_DISABLED_FIELD_NUMBER: _builtins.int
+    PREFIX_KEY_FIELD_NUMBER: _builtins.int
+    AVOID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     model: _builtins.str
     head: _builtins.str
@@ -35,6 +37,12 @@ class RouteRequest(_message.Message):
     prompt_characters: _builtins.int
     """of the whole prompt"""
     speculation_disabled: _builtins.bool
+    prefix_key: _builtins.str
+    """equal for prompts that begin alike: a digest; empty: not known"""
+    @_builtins.property
+    def avoid(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """verify addresses that just failed this request"""
+
     def __init__(
         self,
         *,
@@ -43,10 +51,12 @@ class RouteRequest(_message.Message):
         head: _builtins.str = ...,
         prompt_characters: _builtins.int = ...,
         speculation_disabled: _builtins.bool = ...,
+        prefix_key: _builtins.str = ...,
+        avoid: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "model", b"model", "prompt_characters", b"prompt_characters", "request_id", b"request_id", "speculation_disabled", b"speculation_disabled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["avoid", b"avoid", "head", b"head", "model", b"model", "prefix_key", b"prefix_key", "prompt_characters", b"prompt_characters", "request_id", b"request_id", "speculation_disabled", b"speculation_disabled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -60,10 +70,16 @@ class RouteResponse(_message.Message):
     VERIFY_ADDRESS_FIELD_NUMBER: _builtins.int
     DRAFTS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    LARGEST_BLOCK_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
     prompt_class: _builtins.str
     verify_address: _builtins.str
     reason: _builtins.str
     """the decision in words"""
+    largest_block: _builtins.int
+    """guesses of a block; unset: no limit but the deployment's"""
+    shadow: _builtins.bool
+    """the drafts are watched, not used"""
     @_builtins.property
     def drafts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DraftEndpoint]:
         """in order of preference; none: plain decoding"""
@@ -75,10 +91,12 @@ class RouteResponse(_message.Message):
         verify_address: _builtins.str = ...,
         drafts: _abc.Iterable[_types_pb2.DraftEndpoint] | None = ...,
         reason: _builtins.str = ...,
+        largest_block: _builtins.int = ...,
+        shadow: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["drafts", b"drafts", "prompt_class", b"prompt_class", "reason", b"reason", "verify_address", b"verify_address"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drafts", b"drafts", "largest_block", b"largest_block", "prompt_class", b"prompt_class", "reason", b"reason", "shadow", b"shadow", "verify_address", b"verify_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -391,6 +391,7 @@ class GenerateRequest(_message.Message):
     CACHE_SALT_FIELD_NUMBER: _builtins.int
     CONSTRAINT_FIELD_NUMBER: _builtins.int
     TOP_LOGPROBS_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     cache_salt: _builtins.str
     """only requests with the same salt share cached prefixes"""
@@ -410,6 +411,8 @@ class GenerateRequest(_message.Message):
 
     @_builtins.property
     def constraint(self) -> _types_pb2.Constraint: ...
+    @_builtins.property
+    def terms(self) -> Global___Terms: ...
     def __init__(
         self,
         *,
@@ -422,16 +425,46 @@ class GenerateRequest(_message.Message):
         cache_salt: _builtins.str = ...,
         constraint: _types_pb2.Constraint | None = ...,
         top_logprobs: _builtins.int | None = ...,
+        terms: Global___Terms | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_top_logprobs", b"_top_logprobs", "constraint", b"constraint", "prompt", b"prompt", "sampling", b"sampling", "speculation", b"speculation", "stopping", b"stopping", "top_logprobs", b"top_logprobs"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_top_logprobs", b"_top_logprobs", "constraint", b"constraint", "prompt", b"prompt", "sampling", b"sampling", "speculation", b"speculation", "stopping", b"stopping", "terms", b"terms", "top_logprobs", b"top_logprobs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_logprobs", b"_top_logprobs", "cache_salt", b"cache_salt", "constraint", b"constraint", "drafts", b"drafts", "prompt", b"prompt", "request_id", b"request_id", "sampling", b"sampling", "speculation", b"speculation", "stopping", b"stopping", "top_logprobs", b"top_logprobs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_logprobs", b"_top_logprobs", "cache_salt", b"cache_salt", "constraint", b"constraint", "drafts", b"drafts", "prompt", b"prompt", "request_id", b"request_id", "sampling", b"sampling", "speculation", b"speculation", "stopping", b"stopping", "terms", b"terms", "top_logprobs", b"top_logprobs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__top_logprobs: _TypeAlias = _typing.Literal["top_logprobs"]  # noqa: Y015
     _WhichOneofArgType__top_logprobs: _TypeAlias = _typing.Literal["_top_logprobs", b"_top_logprobs"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__top_logprobs) -> _WhichOneofReturnType__top_logprobs | None: ...
 
 Global___GenerateRequest: _TypeAlias = GenerateRequest  # noqa: Y015
+
+@_typing.final
+class Terms(_message.Message):
+    """How the router wants the request drafted, and what it calls it when results are reported back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROMPT_CLASS_FIELD_NUMBER: _builtins.int
+    LARGEST_BLOCK_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
+    prompt_class: _builtins.str
+    largest_block: _builtins.int
+    """guesses of a block; unset: no limit but the deployment's"""
+    shadow: _builtins.bool
+    """guesses are compared with the answer and never verified"""
+    def __init__(
+        self,
+        *,
+        prompt_class: _builtins.str = ...,
+        largest_block: _builtins.int = ...,
+        shadow: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["largest_block", b"largest_block", "prompt_class", b"prompt_class", "shadow", b"shadow"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Terms: _TypeAlias = Terms  # noqa: Y015
 
 @_typing.final
 class GenerateResponse(_message.Message):

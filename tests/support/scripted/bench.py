@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from common.model.block_manager import BlockManager
 from common.model.runner import model_thread
+from common.switches import State
 from common.types import (
     LOSSLESS,
     Annotation,
@@ -102,6 +103,7 @@ def make_engine(
     ahead: AheadPolicy | None = None,
     make_link: Callable[[str], Link] | None = None,
     default_policy: PolicyChoice = _LOSSLESS,
+    switch: Callable[[str], State] = lambda _: State.ON,
 ) -> Bench:
     """
     Args:
@@ -139,6 +141,7 @@ def make_engine(
         policy=policy,
         limits=limits,
         ahead=ahead,
+        switch=switch,
     )
     tags = tags or TagReader("")
     engine = Engine(

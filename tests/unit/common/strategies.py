@@ -28,6 +28,7 @@ from common.types import (
     SpeculationStats,
     Started,
     Stopping,
+    Terms,
     TokenLogprobs,
     Usage,
     ValidatorChoice,
@@ -144,6 +145,7 @@ generate_requests = st.builds(
     cache_salt=texts,
     constraint=constraints,
     top_logprobs=st.none() | st.integers(0, 20),
+    terms=st.builds(Terms, texts, uint32, st.booleans()),
 )
 started = st.builds(Started, texts, uint32, st.sampled_from(Mode), texts, texts)
 scored = st.builds(ScoredToken, uint32, st.floats(-100, 0, width=32), st.binary(max_size=4))
@@ -216,5 +218,7 @@ finished = st.builds(
 )
 events = started | deltas | traced | finished
 
-route_requests = st.builds(RouteRequest, texts, texts, texts, uint32, st.booleans())
-plans = st.builds(Plan, texts, texts, endpoints, texts)
+route_requests = st.builds(
+    RouteRequest, texts, texts, texts, uint32, st.booleans(), texts, st.lists(texts, max_size=3).map(tuple)
+)
+plans = st.builds(Plan, texts, texts, endpoints, texts, uint32, st.booleans())

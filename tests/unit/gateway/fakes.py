@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import grpc.aio
@@ -15,6 +16,7 @@ from fastapi import FastAPI
 from common import rpc
 from common.codec import event_to_proto, generate_from_proto, plan_to_proto, route_from_proto
 from common.errors import TandemError
+from common.http_server import HttpServer
 from common.types import (
     Annotation,
     Delta,
@@ -36,7 +38,6 @@ from gateway.admission import Admission
 from gateway.app import create_app
 from gateway.config import Config
 from gateway.router_client import RouterClient
-from gateway.server import HttpServer
 from gateway.verify_client import VerifyClient
 from protos.tandem.v1 import router_pb2, types_pb2, verify_pb2
 from protos.tandem.v1.router_pb2_grpc import RouterServiceServicer, add_RouterServiceServicer_to_server
@@ -130,11 +131,12 @@ class FakeVerify(VerifyServiceServicer):
 
 
 class FakeRouter(RouterServiceServicer):
-    """Answers with ``plan``, or raises ``error``."""
+    """Answers with ``plan``, or raises ``error``; with the address ``dead`` where a request may go there."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.error: TandemError | None = None
+        self.dead = ""
         self.requests: list[RouteRequest] = []
         self.ready = True
         self.verify_ready = True
@@ -144,6 +146,8 @@ class FakeRouter(RouterServiceServicer):
         self.requests.append(route_from_proto(request))
         if self.error:
             await rpc.abort(context, self.error)
+        if self.dead and self.dead not in request.avoid:
+            return plan_to_proto(replace(self.plan, verify_address=self.dead))
         return plan_to_proto(self.plan)
 
     async def Status(self, request: types_pb2.StatusRequest, context: Context) -> router_pb2.RouterStatus:

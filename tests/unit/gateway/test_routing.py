@@ -9,6 +9,8 @@ import httpx
 import pytest
 
 from common.errors import Internal, InvalidRequest, Overloaded, TandemError, TimedOut, Unavailable
+from common.types import Terms
+from tests.support.valkey import free_port
 from tests.unit.gateway.fakes import DRAFTS, Backend
 from tests.unit.gateway.requests import CHAT, chat_body
 
@@ -101,3 +103,58 @@ async def test_readiness_is_asked_anew_after_a_second(client: httpx.AsyncClient,
     backend.router.ready = False
     await asyncio.sleep(1.05)
     assert (await client.get("/readyz")).status_code == 503
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_verify_replica_that_is_not_there_costs_another_plan_and_no_request(
+    client: httpx.AsyncClient, backend: Backend, stream: bool
+) -> None:
+    backend.router.dead = f"127.0.0.1:{free_port()}"
+    response = await client.post(CHAT, json=chat_body(stream=stream))
+    assert response.status_code == 200
+    assert [request.avoid for request in backend.router.requests] == [(), (backend.router.dead,)]
+
+
+async def test_where_there_is_no_other_replica_the_answer_is_a_503(
+    client: httpx.AsyncClient, backend: Backend
+) -> None:
+    backend.router.plan = replace(backend.router.plan, verify_address=f"127.0.0.1:{free_port()}")
+    response = await client.post(CHAT, json=chat_body())
+    assert response.status_code == 503
+    assert len(backend.router.requests) == 2
+
+
+async def test_the_terms_of_the_plan_reach_the_verify_service(
+    client: httpx.AsyncClient, backend: Backend
+) -> None:
+    backend.router.plan = replace(backend.router.plan, largest_block=3, shadow=True)
+    await client.post(CHAT, json=chat_body())
+    assert backend.verify.requests[-1].terms == Terms("chat", 3, True)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_decision_is_explained_to_who_asks(
+    client: httpx.AsyncClient, backend: Backend, stream: bool
+) -> None:
+    backend.router.plan = replace(backend.router.plan, reason="first\r\nmatch \u4e2d")
+    asked = await client.post(CHAT, json=chat_body(stream=stream), headers={"x-tandem-route": "1"})
+    assert asked.headers["x-tandem-route"] == "first??match ?"
+    assert "x-tandem-route" not in (await client.post(CHAT, json=chat_body(stream=stream))).headers
+
+
+async def test_prompts_that_begin_alike_have_one_key_and_others_another(
+    client: httpx.AsyncClient, backend: Backend
+) -> None:
+    system = {"role": "system", "content": "Be brief."}
+    first, answer = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}
+    bodies = [
+        chat_body(messages=[system, first]),
+        chat_body(messages=[system, first, answer, {"role": "user", "content": "And now?"}]),
+        chat_body(messages=[system, {"role": "user", "content": "Ho"}]),
+        chat_body(messages=[system, first], cache_salt="mine"),
+    ]
+    for body in bodies:
+        await client.post(CHAT, json=body)
+    one, turn, other, salted = (request.prefix_key for request in backend.router.requests)
+    assert one == turn
+    assert len({one, other, salted}) == 3

@@ -15,7 +15,7 @@ from common.errors import Unavailable
 from protos.tandem.v1 import draft_pb2, types_pb2, verify_pb2
 from protos.tandem.v1.draft_pb2_grpc import DraftServiceServicer, add_DraftServiceServicer_to_server
 from protos.tandem.v1.verify_pb2_grpc import VerifyServiceServicer, add_VerifyServiceServicer_to_server
-from router.breaker import Breaker
+from router.breaker import Breaker, Limits, Reason
 from router.registry import VERIFY_POOL, Endpoint, Registry, Report
 
 Context = grpc.aio.ServicerContext[object, object]
@@ -31,15 +31,29 @@ class Clock:
         return self.now
 
 
-def breaker(clock: Clock, failures: int = 3) -> Breaker:
-    return Breaker(failures=failures, open_seconds=2.0, max_open_seconds=10.0, clock=clock)
+def limits(failures: int = 3) -> Limits:
+    return Limits(failures, slow_seconds=0.5, window=4, open_seconds=2.0, max_open_seconds=10.0)
+
+
+@dataclass
+class FakePeers:
+    """A pool that can do without an endpoint, or not."""
+
+    spare: bool = True
+    told: list[Reason] = field(default_factory=list)
+
+    def may_eject(self) -> bool:
+        return self.spare
+
+    def opened(self, reason: Reason) -> None:
+        self.told.append(reason)
 
 
 def registry(
     verify: Sequence[str] = (), clock: Clock | None = None, failures: int = 3, **drafts: Sequence[str]
 ) -> Registry:
     """Endpoints that were never polled."""
-    known = Registry(lambda: breaker(clock or Clock(), failures))
+    known = Registry(lambda pool: Breaker(limits(failures), pool, clock or Clock()))
     known.replace(VERIFY_POOL, verify)
     for pool, addresses in drafts.items():
         known.replace(pool, addresses)
@@ -47,7 +61,9 @@ def registry(
 
 
 def endpoint(known: Registry, address: str) -> Endpoint:
-    return next(endpoint for endpoint in known if endpoint.address == address)
+    found = known.find(address)
+    assert found
+    return found
 
 
 @dataclass
@@ -57,6 +73,10 @@ class FakeStatusClient:
     reports: dict[str, Report] = field(default_factory=dict)
     hanging: dict[str, asyncio.Event] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+
+    async def forget(self, address: str) -> None:
+        self.forgotten.append(address)
 
     async def status(self, endpoint: Endpoint) -> Report:
         self.calls.append(endpoint.address)

@@ -80,7 +80,7 @@ CHINESE = [
 
 @pytest.mark.parametrize(("expected", "prompt"), [*ENGLISH, *CHINESE])
 def test_a_prompt_is_put_into_its_class(expected: str, prompt: str) -> None:
-    assert classify(prompt[:200], len(prompt)) == expected
+    assert classify(prompt[:200], len(prompt)).prompt_class == expected
 
 
 def test_every_class_is_in_the_table_in_both_languages() -> None:
@@ -90,17 +90,17 @@ def test_every_class_is_in_the_table_in_both_languages() -> None:
 
 def test_a_long_text_without_an_instruction_is_taken_for_retrieved_context() -> None:
     head = "The bridge was opened to traffic in the spring and soon became the landmark of the city."
-    assert classify(head, 4000) == "rag"
-    assert classify(head, len(head)) == "chat"
+    assert classify(head, 4000).prompt_class == "rag"
+    assert classify(head, len(head)).prompt_class == "chat"
 
 
 def test_a_long_text_keeps_the_class_its_instruction_names() -> None:
-    assert classify("Summarize: the bridge was opened to traffic", 4000) == "summarization"
+    assert classify("Summarize: the bridge was opened to traffic", 4000).prompt_class == "summarization"
 
 
 def test_only_the_first_200_characters_count() -> None:
-    assert classify("x" * 200 + " translate this", 215) == "chat"
+    assert classify("x" * 200 + " translate this", 215).prompt_class == "chat"
 
 
 def test_an_empty_prompt_is_chat() -> None:
-    assert classify("", 0) == "chat"
+    assert classify("", 0).prompt_class == "chat"

@@ -31,7 +31,10 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     settings = load()
     assert (settings.port, settings.metrics_port) == (50051, 9101)
     assert settings.poll_seconds == 1.0
+    assert settings.discovery == "static"
     assert (settings.breaker_failures, settings.breaker_open_seconds) == (3, 2.0)
+    assert (settings.breaker_slow_seconds, settings.breaker_window) == (0.5, 10)
+    assert settings.breaker_max_ejected == 0.5
     assert settings.max_drafts_per_plan == 2
 
 
@@ -48,6 +51,12 @@ def test_ipv6_addresses_are_written_in_brackets() -> None:
     ("variable", "text", "says"),
     [
         ("VERIFY", "[]", "at least 1"),
+        ("DISCOVERY", "consul", "'static', 'dns' or 'kubernetes'"),
+        ("DNS_SECONDS", "1", "only the discovery dns uses it"),
+        ("KUBERNETES_NAMESPACE", "tandem", "only the discovery kubernetes uses it"),
+        ("KUBERNETES_POOL_LABEL", "pool", "only the discovery kubernetes uses it"),
+        ("KUBERNETES_SELECTOR", "app=tandem", "only the discovery kubernetes uses it"),
+        ("KUBERNETES_CONFIG", "/etc/kubeconfig", "only the discovery kubernetes uses it"),
         ("VERIFY", '["10.0.0.1"]', "'10.0.0.1' is not host:port"),
         ("VERIFY", '[":50052"]', "not host:port"),
         ("VERIFY", '["host:0"]', "not host:port"),
@@ -69,6 +78,9 @@ def test_ipv6_addresses_are_written_in_brackets() -> None:
         ("PORT", "65536", "less than or equal to 65535"),
         ("POLL_SECONDS", "0", "greater than 0"),
         ("BREAKER_FAILURES", "0", "greater than or equal to 1"),
+        ("BREAKER_SLOW_SECONDS", "0", "greater than 0"),
+        ("BREAKER_WINDOW", "0", "greater than or equal to 1"),
+        ("BREAKER_MAX_EJECTED", "1.1", "less than or equal to 1"),
         ("BREAKER_MAX_OPEN_SECONDS", "1", "TANDEM_ROUTER_BREAKER_OPEN_SECONDS"),
         ("MAX_DRAFTS_PER_PLAN", "none", "valid integer"),
         ("LOG_LEVEL", "loud", "'debug'"),
@@ -86,3 +98,43 @@ def test_a_bad_value_is_refused_and_the_variable_named(variable: str, text: str,
 def test_the_verify_replicas_must_be_given() -> None:
     with pytest.raises(ConfigError, match="TANDEM_ROUTER_VERIFY"):
         config.load(RouterConfig, "router", {})
+
+
+def load_kubernetes(**variables: str) -> RouterConfig:
+    return load(**{"DISCOVERY": "kubernetes", "VERIFY": "[]", "DRAFTS": "{}"} | variables)
+
+
+def test_kubernetes_needs_no_addresses_and_may_know_pools_that_the_configuration_does_not() -> None:
+    settings = load_kubernetes(
+        CLASSES='{"code": ["eagle"]}', DRAFTS='{"ngram": []}', KUBERNETES_NAMESPACE="t"
+    )
+    assert settings.classes == {"code": ("eagle",)}
+    assert (settings.verify, settings.drafts) == ((), {"ngram": ()})
+    assert settings.kubernetes_pool_label == "tandem.io/pool"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "says"),
+    [
+        ("VERIFY", VERIFY, "finds the addresses itself"),
+        ("DRAFTS", DRAFTS, "finds the addresses itself"),
+        ("DRAFTS", '{"verify": []}', "cannot be the name"),
+        ("CLASSES", '{"poetry": []}', "unknown class"),
+        ("KUBERNETES_POOL_LABEL", "", "at least 1 character"),
+        ("DNS_SECONDS", "1", "only the discovery dns"),
+    ],
+)
+def test_what_kubernetes_does_not_use_is_refused(variable: str, text: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_kubernetes(**{variable: text})
+    assert caught.value.field == f"TANDEM_ROUTER_{variable}"
+    assert says in caught.value.message
+
+
+def test_dns_takes_host_names_and_how_often_they_are_resolved() -> None:
+    settings = load(DISCOVERY="dns", VERIFY='["verify:50052"]', DNS_SECONDS="0.5")
+    assert (settings.verify, settings.dns_seconds) == (("verify:50052",), 0.5)
+    with pytest.raises(ConfigError, match="TANDEM_ROUTER_VERIFY"):
+        load(DISCOVERY="dns", VERIFY="[]")
+    with pytest.raises(ConfigError, match="unknown pool"):
+        load(DISCOVERY="dns", CLASSES='{"code": ["eagle"]}')

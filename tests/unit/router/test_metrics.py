@@ -7,9 +7,12 @@ from prometheus_client import CollectorRegistry
 
 from common.errors import Unavailable
 from common.types import RouteRequest
-from router.classifier import PROMPT_CLASSES
+from router.breaker import Outcome, Reason
+from router.classifier import PROMPT_CLASSES, Classification
+from router.drafting import Drafting
+from router.learning.bandit import Bandit
 from router.metrics import Metrics
-from router.policy import LeastLoaded
+from router.policy import Planner
 from router.registry import Registry, Report
 from router.router import Router
 from tests.unit.router.fakes import Clock, endpoint, registry
@@ -19,8 +22,10 @@ QUESTION = RouteRequest("r", "model", "Who wrote Faust?", 16)
 
 def measured(known: Registry) -> tuple[Router, CollectorRegistry]:
     exposed = CollectorRegistry()
-    policy = LeastLoaded(known, lambda _: (), max_drafts=2, rng=random.Random(1))
-    return Router(lambda head, characters: "short_qa", policy, Metrics(known, exposed)), exposed
+    rng = random.Random(1)
+    planner = Planner(known, Drafting(lambda _: (), Bandit(), rng=rng), max_drafts=2, rng=rng)
+    certain = Classification((("short_qa", 1.0),))
+    return Router(lambda head, characters: certain, planner, Metrics(known, exposed)), exposed
 
 
 def test_every_class_is_counted_from_zero() -> None:
@@ -63,7 +68,36 @@ def test_readiness_and_breaker_are_those_of_the_moment_of_the_scrape() -> None:
     assert scraped() == (0, 0)
     draft.report = Report(ready=True)
     assert scraped() == (1, 0)
-    draft.breaker.failed()
+    draft.breaker.record(Outcome.FAILED)
     assert scraped() == (0, 2)
     clock.now += 2
     assert scraped() == (0, 1)
+
+
+def test_ejections_are_counted_by_reason_from_zero() -> None:
+    known = registry(["v:1"], failures=1, ngram=["n:1"])
+    _, exposed = measured(known)
+
+    def counted() -> dict[str, float | None]:
+        name = "tandem_router_breaker_ejections_total"
+        return {each.value: exposed.get_sample_value(name, {"reason": each.value}) for each in Reason}
+
+    assert counted() == {"failures": 0, "slow": 0, "bad_blocks": 0}
+    endpoint(known, "n:1").breaker.record(Outcome.FAILED)
+    assert counted() == {"failures": 1, "slow": 0, "bad_blocks": 0}
+    known.replace("ngram", [])
+    assert counted() == {"failures": 1, "slow": 0, "bad_blocks": 0}
+
+
+def test_the_share_of_a_pool_that_is_kept_out_is_that_of_the_endpoints_that_answer() -> None:
+    known = registry(["v:1"], failures=1, ngram=["n:1", "n:2", "n:3"], model=["m:1"])
+    _, exposed = measured(known)
+    for draft in known.drafts():
+        draft.report = Report(ready=True)
+    endpoint(known, "n:1").breaker.record(Outcome.FAILED)
+    for _ in range(2):
+        endpoint(known, "n:2").breaker.record(Outcome.BAD_BLOCK)
+    name = "tandem_router_pool_ejected_share"
+    assert exposed.get_sample_value(name, {"pool": "ngram"}) == 0.5
+    assert exposed.get_sample_value(name, {"pool": "model"}) == 0
+    assert exposed.get_sample_value(name, {"pool": "verify"}) == 0

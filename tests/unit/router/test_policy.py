@@ -2,16 +2,52 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import structlog
 
 from common.errors import Unavailable
-from common.types import DraftEndpoint, Plan
-from router.policy import LeastLoaded, configured_ranking
+from common.switches import State
+from common.types import DraftEndpoint, Plan, RouteRequest
+from router.breaker import Outcome
+from router.drafting import Drafting
+from router.learning.bandit import Bandit
+from router.policy import Planner
 from router.registry import Registry, Report
+from router.steering import Steering
 from tests.unit.router.fakes import Clock, endpoint, registry
+
+
+class Choosing:
+    """A planner asked about prompts of a class that is certain."""
+
+    def __init__(
+        self,
+        known: Registry,
+        pools_of: Callable[[str], Sequence[str]],
+        *,
+        max_drafts: int = 2,
+        log: structlog.typing.FilteringBoundLogger | None = None,
+        steering: Steering = Steering(),
+        seed: int = 7,
+    ) -> None:
+        rng = random.Random(seed)
+        drafting = Drafting(pools_of, Bandit(), steering=lambda: steering, rng=rng)
+        self._planner = Planner(
+            known, drafting, max_drafts=max_drafts, steering=lambda: steering, rng=rng, log=log
+        )
+
+    def choose(
+        self,
+        prompt_class: str,
+        *,
+        speculation_disabled: bool = False,
+        prefix_key: str = "",
+        avoid: tuple[str, ...] = (),
+    ) -> Plan:
+        request = RouteRequest("r", "m", "", 0, speculation_disabled, prefix_key, avoid)
+        return self._planner.plan(request, [(prompt_class, 1.0)])
 
 
 def policy(
@@ -20,9 +56,8 @@ def policy(
     classes: dict[str, Sequence[str]] | None = None,
     max_drafts: int = 2,
     log: structlog.typing.FilteringBoundLogger | None = None,
-) -> LeastLoaded:
-    ranking = configured_ranking(classes or {}, pools)
-    return LeastLoaded(known, ranking, max_drafts=max_drafts, rng=random.Random(7), log=log)
+) -> Choosing:
+    return Choosing(known, lambda name: (classes or {}).get(name, pools), max_drafts=max_drafts, log=log)
 
 
 def all_ready(known: Registry, load: int = 0, capacity: int = 0) -> Registry:
@@ -80,7 +115,7 @@ def test_a_burst_fills_up_the_less_loaded_replica_first() -> None:
 def test_ties_are_broken_at_random_so_that_routers_do_not_march_in_step() -> None:
     def first_choice(seed: int) -> str:
         known = all_ready(registry(["v1:1", "v2:1"]))
-        subject = LeastLoaded(known, lambda _: (), max_drafts=2, rng=random.Random(seed))
+        subject = Choosing(known, lambda _: (), seed=seed)
         return subject.choose("chat").verify_address
 
     assert {first_choice(seed) for seed in range(20)} == {"v1:1", "v2:1"}
@@ -94,7 +129,7 @@ def test_only_the_first_draft_of_a_plan_is_charged_with_its_load() -> None:
 
 def test_an_endpoint_that_missed_its_last_poll_is_the_last_resort_but_still_one() -> None:
     known = all_ready(registry(["v1:1", "v2:1"]))
-    endpoint(known, "v1:1").breaker.failed()
+    endpoint(known, "v1:1").breaker.record(Outcome.FAILED)
     endpoint(known, "v2:1").report = Report(ready=True, load=30)
     assert policy(known).choose("chat").verify_address == "v2:1"
     endpoint(known, "v2:1").report = Report(ready=False)
@@ -105,11 +140,11 @@ def test_an_endpoint_whose_breaker_is_open_or_half_open_is_not_planned() -> None
     clock = Clock()
     known = all_ready(registry(["v:1"], clock, failures=1, ngram=["n:1"], model=["m:1"]))
     failing = endpoint(known, "n:1").breaker
-    failing.failed()
+    failing.record(Outcome.FAILED)
     assert addresses(policy(known).choose("chat")) == ["m:1"]
     clock.now += 2
     assert addresses(policy(known).choose("chat")) == ["m:1"]
-    failing.succeeded()
+    failing.record(Outcome.ANSWERED)
     assert addresses(policy(known).choose("chat")) == ["n:1", "m:1"]
 
 
@@ -172,7 +207,40 @@ def test_the_reason_tells_the_class_the_loads_and_the_fallback() -> None:
     endpoint(known, "10.0.0.1:50052").report = Report(ready=True, load=3, capacity=32)
     endpoint(known, "10.0.0.2:50053").report = Report(ready=True, load=2)
     assert policy(known).choose("math").reason == (
-        "class math; verify 10.0.0.1:50052 has 3 of 32 in flight; draft ngram@10.0.0.2:50053 has 2 sessions"
+        "class math 1.00; verify 10.0.0.1:50052 has 3 of 32 in flight; "
+        "draft ngram@10.0.0.2:50053 has 2 sessions"
     )
     endpoint(known, "10.0.0.3:50053").report = Report(ready=True)
     assert policy(known).choose("math").reason.endswith("has 3 sessions, then model@10.0.0.3:50053")
+
+
+def test_prompts_that_begin_alike_are_verified_at_one_replica() -> None:
+    known = all_ready(registry(["v1:1", "v2:1", "v3:1"]), load=20)
+    subject = policy(known)
+    chosen = {subject.choose("chat", prefix_key="the same").verify_address for _ in range(4)}
+    assert len(chosen) == 1
+
+
+def test_a_replica_that_just_failed_the_request_is_the_last_resort() -> None:
+    known = all_ready(registry(["v1:1", "v2:1"]))
+    subject = policy(known)
+    for _ in range(10):
+        assert subject.choose("chat", prefix_key="k", avoid=("v1:1",)).verify_address == "v2:1"
+    endpoint(known, "v2:1").report = Report(ready=False)
+    assert subject.choose("chat", avoid=("v1:1",)).verify_address == "v1:1"
+
+
+def test_what_is_steered_is_in_the_plan() -> None:
+    known = all_ready(registry(["v:1"], ngram=["n:1"]))
+    steering = Steering({"code": State.SHADOW}, largest_block={("chat", "ngram"): 3})
+    subject = Choosing(known, lambda _: ("ngram",), steering=steering)
+    chat, code = subject.choose("chat"), subject.choose("code")
+    assert (chat.largest_block, chat.shadow) == (3, False)
+    assert (code.largest_block, code.shadow) == (0, True)
+    assert "switched to shadow" in code.reason
+
+
+def test_a_plan_without_drafts_has_nothing_to_watch() -> None:
+    known = all_ready(registry(["v:1"]))
+    steering = Steering({"all": State.SHADOW})
+    assert not Choosing(known, lambda _: ("ngram",), steering=steering).choose("chat").shadow

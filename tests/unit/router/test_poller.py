@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from router.breaker import State
+from router.breaker import Outcome, State
 from router.clients import StatusClient
 from router.poller import Poller
 from router.registry import Endpoint, Registry, Report
@@ -106,6 +106,73 @@ async def test_a_fault_of_the_router_itself_ends_the_polling_instead_of_going_un
         async def status(self, endpoint: Endpoint) -> Report:
             raise ZeroDivisionError
 
+        async def forget(self, address: str) -> None:
+            raise NotImplementedError
+
     with pytest.raises(ExceptionGroup) as caught:
         await poller(registry(["v:1"]), Faulty()).run()
     assert caught.group_contains(ZeroDivisionError)
+
+
+async def test_an_endpoint_that_appears_is_polled_at_once() -> None:
+    known = registry(["v:1"])
+    client = FakeStatusClient({"v:1": READY, "n:1": READY})
+    running = asyncio.create_task(Poller(known, client, interval_seconds=3600).run())
+    await asked(client, "v:1")
+    known.replace("ngram", ["n:1"])
+    await asked(client, "n:1")
+    assert endpoint(known, "n:1").available
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_is_kept_for_an_address_goes_when_it_left_its_last_pool() -> None:
+    known = registry(ngram=["a:1", "b:1", "c:1"], model=["b:1"])
+    client = FakeStatusClient()
+    running = asyncio.create_task(poller(known, client).run())
+    known.replace("ngram", ["c:1"])
+
+    async def forgotten() -> bool:
+        return client.forgotten == ["a:1"]
+
+    await eventually(forgotten)
+    known.replace("model", [])
+    client.forgotten.clear()
+
+    async def forgotten_too() -> bool:
+        return client.forgotten == ["b:1"]
+
+    await eventually(forgotten_too)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_polls_that_take_too_long_eject_an_endpoint_that_answers() -> None:
+    clock = Clock()
+
+    class Slow(FakeStatusClient):
+        async def status(self, endpoint: Endpoint) -> Report:
+            clock.now += 0.6 if endpoint.address == "n:1" else 0.4
+            return await super().status(endpoint)
+
+    known = registry(ngram=["n:1", "n:2"], clock=clock)
+    subject = Poller(known, Slow({"n:1": READY, "n:2": READY}), 60, clock)
+    for address in ("n:1", "n:2"):
+        endpoint(known, address).report = READY
+    for _ in range(2):
+        for each in known:
+            await subject._poll(each)
+    assert [each.available for each in known] == [False, True]
+
+
+async def test_when_the_last_other_replica_stops_being_ready_an_ejected_one_is_taken_back() -> None:
+    known = registry(ngram=["n:1", "n:2"])
+    client = FakeStatusClient({"n:1": READY, "n:2": READY})
+    subject = poller(known, client)
+    await subject.poll_all()
+    for _ in range(2):
+        endpoint(known, "n:1").breaker.record(Outcome.BAD_BLOCK)
+    assert not endpoint(known, "n:1").available
+    client.reports["n:2"] = Report(ready=False)
+    await subject.poll_all()
+    assert endpoint(known, "n:1").available

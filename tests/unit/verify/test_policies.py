@@ -150,7 +150,7 @@ def test_semantic_takes_a_word_of_the_same_meaning_only(
 
 
 def test_words_are_compared_by_their_embeddings() -> None:
-    similarity = embedding.load()
+    similarity = embedding.load_words()
     assert similarity("big", "large") > 0.75
     assert similarity("quickly", "rapidly") > 0.75
     for one, other in (("increase", "decrease"), ("hot", "cold"), ("before", "after"), ("safe", "dangerous")):

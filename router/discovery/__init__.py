@@ -1,0 +1,1 @@
+"""Where the replicas are: from the configuration, from DNS, or from Kubernetes."""

@@ -1,0 +1,1 @@
+"""What the router learns from how answers went."""

@@ -1,0 +1,1 @@
+"""What the router is told of finished answers."""
