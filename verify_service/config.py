@@ -45,8 +45,9 @@ class Config:
         ahead: most blocks per sequence that a draft may send before it is known whether they will be of use,
             while that pays; 0: never any.
         draft_wait_ms: longest a step waits for drafts.
-        tag_wait_ms: longest a step waits for fact-check verdicts on blocks that may be vetoed. Timers tick in
-            whole milliseconds, rounded up: what wakes the loop meanwhile may make it longer, by less than one.
+        tag_wait_ms: longest a step waits for fact-check verdicts on blocks that may be vetoed. Timers tick
+            in whole milliseconds, rounded up: what wakes the loop meanwhile may make it longer, by less than
+            one.
         settle_wait_ms: longest a finished answer waits for outstanding fact-check verdicts.
         validate_ms: longest a step waits for validators.
         grammar_seconds: longest that one grammar of a request, or its validators, may take to be checked.
