@@ -21,7 +21,7 @@ class Router:
             Unavailable: when no verify replica is ready.
         """
         with self._metrics.decision_seconds.time():
-            prompt_class = self._classify(request.head, request.prompt_characters)
+            prompt_class = self._classify(request.head, request.prompt_characters).prompt_class
             plan = self._policy.choose(prompt_class, speculation_disabled=request.speculation_disabled)
         self._metrics.routes.labels(prompt_class).inc()
         return plan

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from common import lifecycle, logging, rpc
 from protos.tandem.v1.router_pb2_grpc import add_RouterServiceServicer_to_server
 from router.breaker import Breaker
-from router.classifier import classify
+from router.classifier import LinearClassifier
 from router.clients import GrpcStatusClient
 from router.config import RouterConfig
 from router.metrics import Metrics
@@ -37,7 +37,7 @@ class RouterServer:
         registry = _registry(config)
         ranking = configured_ranking(config.classes, tuple(config.drafts))
         policy = LeastLoaded(registry, ranking, max_drafts=config.max_drafts_per_plan, rng=random.Random())
-        router = Router(classify, policy, Metrics(registry, metrics))
+        router = Router(LinearClassifier.load(), policy, Metrics(registry, metrics))
         self._client = GrpcStatusClient(config.poll_timeout_seconds)
         self._poller = Poller(registry, self._client, config.poll_seconds)
         self._server = rpc.Server(f"{config.host}:{config.port}")

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from common.errors import Unavailable
 from common.types import RouteRequest
-from router.classifier import PROMPT_CLASSES
+from router.classifier import PROMPT_CLASSES, Classification
 from router.metrics import Metrics
 from router.policy import LeastLoaded
 from router.registry import Registry, Report
@@ -20,7 +20,8 @@ QUESTION = RouteRequest("r", "model", "Who wrote Faust?", 16)
 def measured(known: Registry) -> tuple[Router, CollectorRegistry]:
     exposed = CollectorRegistry()
     policy = LeastLoaded(known, lambda _: (), max_drafts=2, rng=random.Random(1))
-    return Router(lambda head, characters: "short_qa", policy, Metrics(known, exposed)), exposed
+    answer = Classification((("short_qa", 0.8), ("chat", 0.1), ("rag", 0.05)))
+    return Router(lambda head, characters: answer, policy, Metrics(known, exposed)), exposed
 
 
 def test_every_class_is_counted_from_zero() -> None:
