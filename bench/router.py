@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import statistics
@@ -14,10 +15,12 @@ from prometheus_client import CollectorRegistry
 
 from bench.markdown import table
 from common.types import RouteRequest
-from router.breaker import Breaker
-from router.classifier import HEAD_CHARACTERS, LinearClassifier
+from router.breaker import Breaker, Limits
+from router.classifier import HEAD_CHARACTERS, PROMPT_CLASSES, LinearClassifier
+from router.drafting import Drafting
+from router.learning.bandit import Bandit
 from router.metrics import Metrics
-from router.policy import LeastLoaded, configured_ranking
+from router.policy import Planner
 from router.registry import VERIFY_POOL, Registry, Report
 from router.router import Router
 
@@ -52,15 +55,21 @@ def times(
 
 def router(classifier: LinearClassifier) -> Router:
     """With three pools of two drafts, and two verify replicas, all ready."""
-    known = Registry(lambda: Breaker(failures=3, open_seconds=2, max_open_seconds=4))
+    limits = Limits(failures=3, slow_seconds=1, window=10, open_seconds=2, max_open_seconds=4)
+    known = Registry(lambda pool: Breaker(limits, pool))
     known.replace(VERIFY_POOL, ["v:1", "v:2"])
     pools = ("ngram", "model", "eagle")
     for pool in pools:
         known.replace(pool, [f"{pool}:1", f"{pool}:2"])
     for endpoint in known:
         endpoint.report = Report(ready=True)
-    policy = LeastLoaded(known, configured_ranking({}, pools), max_drafts=2, rng=random.Random(0))
-    return Router(classifier, policy, Metrics(known, CollectorRegistry()))
+    rng, bandit = random.Random(0), Bandit()
+    for prompt_class, pool in itertools.product(PROMPT_CLASSES, pools * 3):
+        bandit.learn(prompt_class, pool, rng.gauss(5, 0.2))
+    drafting = Drafting(lambda _: pools, bandit, rng=rng)
+    return Router(
+        classifier, Planner(known, drafting, max_drafts=2, rng=rng), Metrics(known, CollectorRegistry())
+    )
 
 
 def text(found: Mapping[str, Sequence[float]]) -> str:

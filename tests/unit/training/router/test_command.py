@@ -54,7 +54,20 @@ def test_the_command_writes_weights_that_sort_prompts(
 ) -> None:
     monkeypatch.setattr(prompts, "templates", lambda: TEMPLATES)
     out = tmp_path / "classes.npz"
-    command.main(["--data", str(tmp_path / "none"), "--each", "6", "--folds", "3", "--least-groups", "1", "--out", str(out)])
+    command.main(
+        [
+            "--data",
+            str(tmp_path / "none"),
+            "--each",
+            "6",
+            "--folds",
+            "3",
+            "--least-groups",
+            "1",
+            "--out",
+            str(out),
+        ]
+    )
     printed = capsys.readouterr().out
     assert "all: 144 prompts" in printed and "expected calibration error" in printed
     classify = LinearClassifier.load(out)
