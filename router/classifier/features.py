@@ -62,7 +62,9 @@ def extract(head: str, prompt_characters: int) -> Features:
     text = head.lower().translate(_ANY_DIGIT)
     blocks = [*_of_characters(text, whole), *_of_words(text)]
     hashes = np.concatenate([block for block, _ in blocks])
-    values = np.repeat(np.float32([scale for _, scale in blocks]), [len(block) for block, _ in blocks])
+    values = np.repeat(
+        np.array([scale for _, scale in blocks], np.float32), [len(block) for block, _ in blocks]
+    )
     return Features(
         np.concatenate([((hashes * _MULTIPLIER) >> _TO_BUCKET).astype(np.int64), _SHAPE_INDICES]),
         np.concatenate([values, _shape(head, whole, prompt_characters)]),
@@ -116,7 +118,8 @@ def _shape(head: str, whole: bool, prompt_characters: int) -> Values:
     lengths[int(whole), below : below + 2] = 1 - (place - below), place - below
     counts = np.bincount(_kinds(_codes(head)), minlength=_KINDS).astype(np.float32)
     shares = np.sqrt(counts / max(len(head), 1))
-    ends = np.float32([len(head) / HEAD_CHARACTERS, head.rstrip()[-1:] in ("?", "？") and whole])
+    asks = head.rstrip()[-1:] in ("?", "？") and whole
+    ends = np.array([len(head) / HEAD_CHARACTERS, asks], np.float32)
     return np.concatenate([lengths.ravel(), shares, np.minimum(counts, 4) / 4, ends])
 
 

@@ -1,8 +1,8 @@
 """Templates with slots, and the prompts that come of them.
 
-A template is a line of ``templates/<class>.<language>.txt``, its line breaks written as ``\\n``. A slot, such as
-``{city}``, takes one of its values in ``slots/<language>.toml``, which may have slots themselves; some slots
-are numbers, or texts of several sentences. Whatever else stands in braces stays as it is.
+A template is a line of ``templates/<class>.<language>.txt``, its line breaks written as ``\\n``. A slot,
+such as ``{city}``, takes one of its values in ``slots/<language>.toml``, which may have slots themselves;
+some slots are numbers, or texts of several sentences. Whatever else stands in braces stays as it is.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Template:
 
 def templates() -> list[Template]:
     return [
-        Template(f"{path.stem}:{number}", *path.stem.split("."), line.replace("\\n", "\n"))
+        Template(f"{path.stem}:{number}", path.stem[:-3], path.stem[-2:], line.replace("\\n", "\n"))
         for path in sorted((FOLDER / "templates").glob("*.txt"))
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
     ]

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from training.router.filling import FOLDER, Filler, Template, names, templates
 
@@ -183,6 +184,6 @@ def _prompt(text: str, prompt_class: str, source: str) -> Prompt:
     return Prompt(text, len(text), prompt_class, "en", source, source)
 
 
-def _rows(path: Path) -> Iterator[dict[str, object]]:
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)

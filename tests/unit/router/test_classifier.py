@@ -113,7 +113,7 @@ def accuracy(language: str) -> float:
         if row["language"] == language
     ]
     assert len(hits) >= 60
-    return sum(hits) / len(hits)
+    return float(np.mean(hits))
 
 
 @pytest.mark.parametrize(("language", "at_least"), [("en", 0.85), ("zh", 0.85)])

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from router.classifier import features
 
@@ -20,9 +21,10 @@ print(zlib.crc32(found.indices.tobytes()), zlib.crc32(found.values.tobytes()))
 """
 
 
-def dense(head: str, prompt_characters: int | None = None) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def dense(head: str, prompt_characters: int | None = None) -> NDArray[np.float64]:
     found = features.extract(head, len(head) if prompt_characters is None else prompt_characters)
-    return np.bincount(found.indices, found.values, features.SIZE)
+    counted: NDArray[np.float64] = np.bincount(found.indices, found.values, features.SIZE).astype(np.float64)
+    return counted
 
 
 def in_a_new_process(hash_seed: str) -> str:
