@@ -4,7 +4,7 @@ READY  := $(VENV)/.ready
 CODE   := common draft_service verify_service fact_check_service router gateway tandem bench training tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format protos lock bench bench-peers bench-quality peers train-draft datastore
+.PHONY: help setup serve test check format protos lock bench bench-peers bench-quality peers train-draft train-router datastore
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ bench-quality: setup ## compare each weight format with float32, token by token
 
 train-draft: setup ## train a head for the draft service; ARGS as of python -m training
 	$(PYTHON) -m training $(ARGS)
+
+train-router: setup ## fit the router's classifier and write its weights; ARGS as of python -m training.router
+	$(PYTHON) -m training.router $(ARGS)
 
 peers: setup ## give the other engines environments of their own
 	$(PYTHON) -m bench.peers setup

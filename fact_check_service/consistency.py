@@ -15,6 +15,7 @@ from fact_check_service.checks.base import EXTRACTORS, Finding
 from fact_check_service.checks.base import MAX_CHARACTERS as LONGEST_TEXT
 from fact_check_service.claims import Claim, Kind, Verdict, extract, is_sentence
 from fact_check_service.doubt import denied
+from fact_check_service.further_values import Further, further_values, times
 from fact_check_service.hedges import least_and_most
 from fact_check_service.name_consistency import Named, contradicting, named, of_stranger
 from fact_check_service.names import names
@@ -66,6 +67,7 @@ class SourceClaims:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._further: dict[Span, Further] = {}
 
     @classmethod
     def of(cls, prompt: str) -> SourceClaims:
@@ -109,6 +111,13 @@ class SourceClaims:
     @cached_property
     def vocabulary(self) -> frozenset[str]:
         return words(self.text, Span(0, len(self.text)))
+
+    def further(self, stated: Statement) -> Further:
+        """What its sentence states beside it of the same subject."""
+        span = stated.claim.span
+        if span not in self._further:
+            self._further[span] = further_values(self.text, stated.claim, stated.whole)
+        return self._further[span]
 
     def evidence(self, claim: Claim) -> str:
         return self.text[slice(*claim.sentence)].strip()[:_LONGEST_EVIDENCE]
@@ -193,9 +202,10 @@ def _dimension(claim: Claim) -> str:
 def _finding(draft: Statement, source: SourceClaims) -> Finding:
     candidates = list(_candidates(draft, source))
     alike = max((score for score, same, _ in candidates if same is not False), default=0.0)
-    contrary = max(
-        ((score, stated) for score, same, stated in candidates if same is False), key=_score, default=None
+    against = sorted(
+        ((score, stated) for score, same, stated in candidates if same is False), key=_score, reverse=True
     )
+    contrary = next((found for found in against if not _states_both(draft, found[1], source)), None)
     if contrary is None or alike >= contrary[0] - _MARGIN:
         supporting = [stated for score, same, stated in candidates if same and score >= max(_SUPPORTS, alike)]
         return _found(draft, Verdict.SUPPORTED, source, supporting[0]) if supporting else _unknown(draft)
@@ -229,6 +239,25 @@ def _backed(draft: Statement, stated: Statement) -> bool:
         for other in others
         if one.kind is not draft.claim.kind and comparable(one, other)
     )
+
+
+def _states_both(draft: Statement, stated: Statement, source: SourceClaims) -> bool:
+    """Whether its sentence states the drafted value too, so that it is evidence against neither."""
+    same, of_a_case = source.further(stated)
+    others = same if _tells_case(draft.subject, stated.subject) else same + of_a_case
+    return any(
+        comparable(draft.claim, value)
+        and agree(draft.claim, value) is True
+        and not other_time(draft.when, times(source.text, value, stated.whole))
+        for value in others
+    )
+
+
+def _tells_case(draft: Subject, stated: Subject) -> bool:
+    """Whether the draft has all words of the stated clause, those that limit it to a case among them."""
+    drafted = draft.near | draft.far
+    characters = frozenset("".join(word for word in drafted if not word.isascii()))
+    return all(word in drafted or characters.issuperset(word) for word in stated.near)
 
 
 def _score(scored: tuple[float, Statement]) -> float:

@@ -27,7 +27,8 @@ CURRENCIES = {
     **{"GBP": "pound_sterling", "¥": "yen", "￥": "yuan", "JPY": "yen", "CNY": "yuan", "RMB": "yuan"},
 }
 _CURRENCY = "|".join(map(re.escape, sorted(CURRENCIES, key=len, reverse=True)))
-_SIGN = r"""(?<![^\s(\["'“（~～–—])(?P<sign>[-−+])"""
+# Behind what a Chinese sentence says of a value, as in 为-3, and not between two numbers.
+_SIGN = r"""(?<![^\s(\["'“（~～–—是为在至到达约于：])(?P<sign>[-−+])"""
 # Not the beginning of 千米, 千克, 百帕 and 百分点.
 _PLACE = r"(?:[十万亿]|千(?![米克瓦帕卡])|百(?![帕分]))"
 _CHINESE_SCALE = rf"[ ]?[余多来]?{_PLACE}{{1,3}}+(?:[0-9]{{1,4}}+{_PLACE}{{1,3}}+){{0,3}}+"

@@ -33,12 +33,12 @@ class Planner:
         except (Unavailable, TimedOut, Internal) as error:
             plan = self._fall_back(error)
         else:
-            self._remember(plan, request)
+            self._remember(plan)
         return replace(plan, drafts=()) if request.speculation_disabled else plan
 
-    def _remember(self, plan: Plan, request: RouteRequest) -> None:
-        """A plan made without speculation names no drafts, so it must not displace one that does."""
-        if self._last is None or not request.speculation_disabled:
+    def _remember(self, plan: Plan) -> None:
+        """Some plans name no drafts, or have them watched only; they must not displace one that uses them."""
+        if self._last is None or (plan.drafts and not plan.shadow):
             self._last = plan
 
     def _fall_back(self, error: Unavailable | TimedOut | Internal) -> Plan:

@@ -45,7 +45,7 @@ class GrpcStatusClient:
 
     async def forget(self, address: str) -> None:
         if channel := self._channels.pop(address, None):
-            await channel.close(grace=self._timeout_seconds)  # for a call that is under way
+            await channel.close(grace=2 * self._timeout_seconds)  # a call under way ends before
 
     async def close(self) -> None:
         for channel in self._channels.values():

@@ -13,7 +13,7 @@ from common.http_server import HttpServer
 from protos.tandem.v1.router_pb2_grpc import add_RouterServiceServicer_to_server
 from router.admin import create_app
 from router.breaker import Breaker, Limits
-from router.classifier import classify
+from router.classifier import LinearClassifier
 from router.clients import GrpcStatusClient
 from router.config import RouterConfig
 from router.discovery.base import Discovery
@@ -63,7 +63,7 @@ class RouterServer:
             steering=mind.steering,
             rng=rng,
         )
-        router = Router(classify, planner, counted)
+        router = Router(LinearClassifier.load(), planner, counted)
         self._client = GrpcStatusClient(config.poll_timeout_seconds)
         self._poller = Poller(registry, self._client, config.poll_seconds)
         self._server = rpc.Server(f"{config.host}:{config.port}")

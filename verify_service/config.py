@@ -45,7 +45,8 @@ class Config:
         ahead: most blocks per sequence that a draft may send before it is known whether they will be of use,
             while that pays; 0: never any.
         draft_wait_ms: longest a step waits for drafts.
-        tag_wait_ms: longest a step waits for fact-check verdicts on blocks that may be vetoed.
+        tag_wait_ms: longest a step waits for fact-check verdicts on blocks that may be vetoed. Timers tick in
+            whole milliseconds, rounded up: what wakes the loop meanwhile may make it longer, by under one.
         settle_wait_ms: longest a finished answer waits for outstanding fact-check verdicts.
         validate_ms: longest a step waits for validators.
         grammar_seconds: longest that one grammar of a request, or its validators, may take to be checked.
@@ -88,7 +89,7 @@ class Config:
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.25
     ahead: Annotated[int, Field(ge=0, le=8)] = 3
     draft_wait_ms: Milliseconds = 50.0
-    tag_wait_ms: Milliseconds = 2.0
+    tag_wait_ms: Milliseconds = 1.0
     settle_wait_ms: Milliseconds = 50.0
     validate_ms: Milliseconds = 5.0
     grammar_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
@@ -121,7 +122,7 @@ class Config:
                 given = json.loads(self.policy)
             written = _POLICY.validate_python(given)
             choice = PolicyChoice(written.pop("name"), written)
-            policies.make(choice, policies.Resources(str, embedding.load_words))
+            policies.make(choice, policies.Resources(str, embedding.load))
         except (ValueError, KeyError, InvalidRequest) as error:
             reason = getattr(error, "message", "") or "neither a name nor a JSON object with name and numbers"
             field = "TANDEM_VERIFY_POLICY"

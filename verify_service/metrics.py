@@ -109,6 +109,11 @@ SAMPLES = Counter("tandem_distil_samples", "Answers sampled for training drafts,
 
 VETOED_TOKENS = Counter("tandem_fact_check_vetoed_tokens", "Drafted tokens not considered because of a flag")
 TAGS_MISSING = Counter("tandem_fact_check_tags_missing", "Blocks verified before their verdict came")
+TAG_WAIT_SECONDS = Histogram(
+    "tandem_fact_check_tag_wait_seconds",
+    "What steps with blocks that may be vetoed waited for verdicts",
+    buckets=(0.00025, 0.0005, 0.00075, 0.001, 0.00125, 0.0015, 0.002, 0.0025, 0.003, 0.005, 0.01, 0.05, 0.5),
+)
 
 SOURCES = Labels(64)
 PHASES = ("wait", "model", "accept", "emit")

@@ -61,6 +61,11 @@ def records(count: int, seed: int) -> Iterator[DraftRecord]:
         )
 
 
+def prompt(seed: int) -> str:
+    """Some two thousand characters of what the blocks say too."""
+    return " ".join(random.Random(seed).choices((*_PLAIN, *_STATED), k=30))
+
+
 async def append(redis: Redis, count: int, seed: int) -> None:
     """Without a cap: every one of them is to be checked."""
     pipe = redis.pipeline(transaction=False)

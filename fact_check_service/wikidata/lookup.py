@@ -59,8 +59,11 @@ class Lookup:
         return found
 
     async def close(self) -> None:
-        await self._client.close()
-        await self._cache.close()
+        """Both are closed, whatever becomes of the first."""
+        try:
+            await self._client.close()
+        finally:
+            await self._cache.close()
 
     async def _ask(self, name: str, language: str, deadline: float) -> Item | None:
         number = _first(await self._client.search(name, language, deadline), name)

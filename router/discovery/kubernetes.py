@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from asyncio import sleep
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 
@@ -65,7 +66,7 @@ class KubernetesDiscovery:
                     resumes_from=self._version or "a new list",
                     pause_seconds=round(seconds, 3),
                 )
-                await asyncio.sleep(seconds)
+                await sleep(seconds)
 
     async def _follow(self) -> None:
         """List if there is no version to go on from, then watch once."""

@@ -20,6 +20,19 @@ FIRST, SECOND, THIRD = (endpoint(f"10.0.0.{number}") for number in (1, 2, 3))
 ADDRESSES = ("10.0.0.1:50053", "10.0.0.2:50053", "10.0.0.3:50053")
 
 
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that discovery meant to wait between tries, each cut short."""
+    meant: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        meant.append(seconds)
+        await asyncio.sleep(0.001)
+
+    monkeypatch.setattr("router.discovery.kubernetes.sleep", wait)
+    return meant
+
+
 async def test_it_lists_the_slices_of_its_namespace_by_label_and_watches_from_there(
     api: KubernetesApi, config: RouterConfig
 ) -> None:
@@ -134,23 +147,15 @@ async def test_a_version_that_is_too_old_makes_it_list_again(
 
 
 async def test_while_the_api_server_is_away_what_was_last_known_stays_and_tries_grow_rare(
-    api: KubernetesApi, config: RouterConfig, monkeypatch: pytest.MonkeyPatch
+    api: KubernetesApi, config: RouterConfig, pauses: list[float]
 ) -> None:
     api.put(endpoint_slice("a", "ngram", [FIRST]))
-    pauses: list[float] = []
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        await real_sleep(0.001)
-
-    real_sleep = asyncio.sleep
     async with following(config) as known:
         await until(lambda: len(api.watches) == 1)
-        monkeypatch.setattr("router.discovery.kubernetes.asyncio.sleep", pause)
         api.go_away()
         while len(pauses) < 12:
             assert known.addresses("ngram") == [ADDRESSES[0]]
-            await real_sleep(0.001)
+            await asyncio.sleep(0.001)
         api.put(endpoint_slice("b", "ngram", [SECOND]))
         await api.come_back()
         await known.until("ngram", *ADDRESSES[:2])
@@ -209,16 +214,17 @@ async def test_it_is_in_step_only_once_it_could_list(api: KubernetesApi, config:
     assert len(api.lists) == 4
 
 
-async def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause(
-    api: KubernetesApi, config: RouterConfig
+async def test_a_server_that_ends_every_watch_at_once_is_not_asked_again_without_a_pause(
+    api: KubernetesApi, config: RouterConfig, pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("router.discovery.kubernetes._SHORTEST_WATCH_SECONDS", 3600)
     async with following(config):
-        for number in range(1, 4):
+        for number in (1, 2, 3):
             await until(lambda count=number: len(api.watches) == count)  # type: ignore[misc]
             api.end_watches()
-            for _ in range(20):  # an answer of its own each time, if it came without a pause
-                await asyncio.sleep(0)
-            assert len(api.watches) == number
+        await until(lambda: len(api.watches) == 4)
+    assert len(pauses) == 3
+    assert pauses[0] < pauses[2]
     assert len(api.lists) == 1
 
 
@@ -240,7 +246,7 @@ async def test_a_watch_whose_time_is_over_goes_on_from_where_it_was(
 async def test_a_connection_on_which_nothing_comes_any_more_is_given_up(
     api: KubernetesApi, config: RouterConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.discovery.cluster._ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("router.discovery.cluster._ANSWER_SECONDS", 1.0)
     api.endless = True
     api.put(endpoint_slice("a", "ngram", [FIRST]))
     known = registry()
@@ -252,7 +258,7 @@ async def test_a_connection_on_which_nothing_comes_any_more_is_given_up(
         assert known.find(ADDRESSES[0])
         running.cancel()
         await asyncio.wait([running])
-    assert len(api.lists) == 1
+    assert len({watched.query["resourceVersion"] for watched in api.watches}) == 1
 
 
 async def test_pools_that_the_configuration_names_come_first(

@@ -174,3 +174,55 @@ def test_a_long_prompt_is_read_once_and_in_bounded_time() -> None:
     text = "The plant made 5,000 units for $9 million on 15 March 2024. "
     judge(text, [claim for _, listed in extract(text, 0, EXTRACTORS) for claim in listed], source)
     assert time.process_time() - started < 5.0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ("Traffic went from 1.2 to 1.5 million people.", "Traffic was 1.2 million people."),
+        ("Profit rose from $12 to $15 million.", "Profit was $12 million."),
+        ("The route is 12 or 15 km long.", "The route is 12,000 m long."),
+        ("人口由1.2增至1.5万人。", "人口为1.2万人。"),
+        ("The share, once 12%, is now 15%.", "The share was 12%."),
+        ("The bridge is 300 m long (310 m with its ramps).", "The bridge is 310 m long."),
+        ("The bridge, 300 m long, was extended to 340 m in 1990.", "The bridge is 340 m long."),
+        ("Profit was $5 million, revised from $4 million.", "Profit was $4 million."),
+        ("大桥原长300米，1990年延长至340米。", "大桥长340米。"),
+        ("The lake is 12 m deep in summer but 15 m in winter.", "The lake is 15 m deep."),
+        ("湖水夏季深12米，冬季深15米。", "湖水深15米。"),
+        ("The ministry puts the toll at 120 people; the union says 150 people.", "The toll is 150 people."),
+        ("死亡人数官方称120人，工会称150人。", "死亡人数为150人。"),
+    ],
+)
+def test_a_sentence_that_states_both_values_is_evidence_against_neither(prompt: str, text: str) -> None:
+    assert "contradicted" not in {verdict for _, verdict in verdicts(prompt, f"{text}\n")}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "claim"),
+    [
+        ("Profit rose from $12 to $15 million.", "Profit was $13 million.", "$13 million"),
+        ("The lake is 12 m deep in summer but 15 m in winter.", "The lake is 18 m deep.", "18 m"),
+        ("The lake is 12 m deep in summer but 15 m in winter.", "In summer the lake is 15 m deep.", "15 m"),
+        ("湖水夏季深12米，冬季深15米。", "夏季湖水深15米。", "15米"),
+        ("Tickets cost $12 for adults and $7 for children.", "Tickets for adults cost $7.", "$7"),
+        ("Adults pay $12, children $7.", "Adults pay $7.", "$7"),
+        ("The tower is 212 m tall and its antenna 30 m.", "The tower is 30 m tall.", "30 m"),
+        ("公司营收52亿元，净利润8亿元。", "公司营收8亿元。", "8亿元"),
+        ("45%的男性和52%的女性每周锻炼。", "45%的女性每周锻炼。", "45%"),
+        (
+            "The ministry says the toll is 120 people, while the union says 150 people.",
+            "The ministry says the toll is 150 people.",
+            "150 people",
+        ),
+        (
+            "Revenue was $5 million in 2022 and $7 million in 2023.",
+            "Revenue in 2022 was $7 million.",
+            "$7 million",
+        ),
+    ],
+)
+def test_a_value_of_another_subject_or_case_in_the_sentence_is_contradicted(
+    prompt: str, text: str, claim: str
+) -> None:
+    assert (claim, "contradicted") in verdicts(prompt, f"{text}\n")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,15 @@ def test_a_file_that_is_no_knowledge_base_is_an_error_of_the_variable(
         with pytest.raises(ConfigError) as caught:
             make(config)
         assert caught.value.field == "TANDEM_FACT_CHECK_KNOWLEDGE"
+
+
+async def test_a_closed_check_has_no_file_open(tmp_path: Path) -> None:
+    check = make(Config(knowledge=str(made(tmp_path))))
+    text = "The Eiffel Tower is 330 m tall."
+    assert [found.verdict.value for found in await check.judge(Context(text))] == ["supported"]
+    await check.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        await check.judge(Context("Berlin has a population of 5 million people."))
 
 
 def test_a_subject_is_found_through_the_index(tmp_path: Path) -> None:

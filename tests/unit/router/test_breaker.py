@@ -158,6 +158,7 @@ def test_a_slow_endpoint_stays_out_until_a_probe_is_quick(subject: Subject) -> N
     assert subject.state() is State.OPEN, "an answer to a call from before"
     subject.clock.now += 2
     subject.probe(SLOW)
+    assert subject.peers.told == [Reason.SLOW], "it was out all the time"
     subject.clock.now += 3.99
     assert subject.state() is State.OPEN
     subject.clock.now += 0.01
@@ -165,6 +166,16 @@ def test_a_slow_endpoint_stays_out_until_a_probe_is_quick(subject: Subject) -> N
     assert subject.state() is State.CLOSED
     subject.record(SLOW)
     assert subject.state() is State.CLOSED, "what was before does not count any more"
+
+
+@pytest.mark.parametrize("late", [BAD, GOOD])
+def test_blocks_from_before_it_opened_change_nothing(subject: Subject, late: Outcome) -> None:
+    subject.record(BAD, BAD)
+    subject.clock.now += 1
+    subject.record(late, late, late, late)
+    subject.clock.now += 1
+    assert subject.state() is State.HALF_OPEN
+    assert subject.peers.told == [Reason.BAD_BLOCKS]
 
 
 def test_after_bad_blocks_the_first_block_decides_once_a_probe_was_answered(subject: Subject) -> None:

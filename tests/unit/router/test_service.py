@@ -84,9 +84,9 @@ async def test_a_route_names_the_class_the_verify_replica_and_the_drafts() -> No
     assert plan.prompt_class == "short_qa"
     assert plan.verify_address == verify
     assert [(draft.name, draft.address) for draft in plan.drafts] == [("ngram", ngram), ("model", model)]
-    assert plan.reason == (
-        f"class short_qa; verify {verify} has 4 of 32 in flight; "
-        f"draft ngram@{ngram} has 2 sessions, then model@{model}"
+    assert plan.reason.startswith("class short_qa ")
+    assert plan.reason.endswith(
+        f"; verify {verify} has 4 of 32 in flight; draft ngram@{ngram} has 2 sessions, then model@{model}"
     )
     assert router.metrics.get_sample_value("tandem_router_decision_seconds_count") == 1
 

@@ -120,12 +120,13 @@ async def test_speculation_that_is_disabled_asks_no_draft() -> None:
 async def test_a_target_that_fails_ends_its_requests_with_internal_and_the_next_one_works() -> None:
     script = scripted()
     bench = make_engine(script, drafted("perfect", script))
+    bench.runner.fail_next = True
+    reads = [asyncio.create_task(read(bench.engine, ask(PROMPT, "draft"))) for _ in range(3)]
+    while bench.engine.load != (0, 3):  # all of them are in the step that fails
+        await asyncio.sleep(0.001)
     async with running(bench.engine):
-        bench.runner.fail_next = True
         with counting("tandem_requests_finished_total", reason="error") as failed:
-            results = await asyncio.gather(
-                *(read(bench.engine, ask(PROMPT, "draft")) for _ in range(3)), return_exceptions=True
-            )
+            results = await asyncio.gather(*reads, return_exceptions=True)
         assert [type(result) for result in results] == [Internal] * 3
         assert failed.by == 3
         bench.assert_idle()

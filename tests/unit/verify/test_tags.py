@@ -159,6 +159,19 @@ async def test_a_wait_ends_when_the_verdict_comes_or_the_server_dies_or_the_time
         assert time.monotonic() - started < 4
 
 
+async def test_a_wait_is_measured(valkey: Valkey) -> None:
+    async with tailing(valkey.url) as reader:
+        ours = watched(reader)
+        await until(lambda: reader.alive)
+        with (
+            counting("tandem_fact_check_tag_wait_seconds_count") as waits,
+            counting("tandem_fact_check_tag_wait_seconds_sum") as seconds,
+        ):
+            await reader.wait([(ours, BLOCK)], 0.05)
+        assert waits.by == 1
+        assert 0.03 < seconds.by < 1
+
+
 @pytest.mark.parametrize("configured", [True, False])
 async def test_nobody_waits_for_a_server_that_is_not_there(configured: bool) -> None:
     url = f"redis://127.0.0.1:{free_port()}/0" if configured else ""
