@@ -67,7 +67,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--at-once", type=int, default=32)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
-    parser.add_argument("--replayed", type=float, default=0.5)
+    parser.add_argument("--replayed", type=float, default=1.5)
     parser.add_argument("--measured-rows", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)

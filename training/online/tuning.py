@@ -49,7 +49,7 @@ class Tuning:
     learning_rate: float = 1e-3
     length: int = 160
     rollout: int = 2
-    replayed: float = 0.5
+    replayed: float = 1.5
     measured_rows: int = 64
     most_tokens: int = 200_000
     precision: torch.dtype = torch.float32

@@ -169,7 +169,7 @@ def spoil(path: Path, model: str, how: str) -> None:
             files.save(path, file.module(), replace(file, fingerprint="theirs"))
         case "no numbers":
             head = file.module()
-            head.join.weight[0, 0] = torch.nan  # type: ignore[union-attr]
+            head.join.weight[0, 0] = torch.nan
             files.save(path, head, file)
         case "a token that is none":
             files.save(path, file.module(), replace(file, vocabulary=file.vocabulary + 40))

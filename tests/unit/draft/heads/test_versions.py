@@ -79,11 +79,11 @@ def test_what_was_not_finished_changes_nothing(tmp_path: Path, monkeypatch: pyte
         raise OSError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr(versions.json, "dumps", full)
+        patched.setattr("draft_service.heads.versions.json.dumps", full)
         with pytest.raises(OSError, match="no space left"):
             publish(folder)
     with monkeypatch.context() as patched:
-        patched.setattr(versions.os, "fsync", full)
+        patched.setattr("draft_service.heads.versions.os.fsync", full)
         with pytest.raises(OSError, match="no space left"):
             publish(folder)
     assert folder.current() == 1

@@ -46,7 +46,8 @@ def test_the_likeliest_tokens_have_the_probabilities_of_the_whole_vocabulary() -
     expected = logits.softmax(-1).topk(LIKELIEST)
     assert np.array_equal(found.token_ids, expected.indices.numpy())
     assert np.allclose(found.probabilities, expected.values, rtol=1e-3)
-    assert (found.token_ids.dtype, found.probabilities.dtype) == (np.uint32, np.float16)
+    assert found.token_ids.dtype == np.dtype(np.uint32)
+    assert found.probabilities.dtype == np.dtype(np.float16)
 
 
 def rows(first: int, count: int) -> Likeliest:
