@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from common.errors import ConfigError
-from draft_service.heads import files, versions
+from draft_service.heads import files
 from draft_service.heads.files import HeadFile
 from draft_service.heads.versions import Version, Versions
 from tests.support.heads import VOCABULARY, tiny_head, tiny_shape
