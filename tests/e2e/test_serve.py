@@ -26,6 +26,7 @@ def moved(ports: Ports) -> dict[str, str]:
         "draft": "TANDEM_DRAFT_PORT",
         "valkey": "TANDEM_VALKEY_PORT",
         "router_metrics": "TANDEM_ROUTER_METRICS_PORT",
+        "router_admin": "TANDEM_ROUTER_ADMIN_PORT",
         "verify_metrics": "TANDEM_VERIFY_METRICS_PORT",
         "draft_metrics": "TANDEM_DRAFT_METRICS_PORT",
         "fact_check_metrics": "TANDEM_FACT_CHECK_METRICS_PORT",
